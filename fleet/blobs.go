@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/disco-sim/disco/metastore"
 )
@@ -192,4 +193,27 @@ func (c *Client) RemoveBlob(ctx context.Context, b BlobAt, guards ...metastore.C
 		return nil
 	}
 	return err
+}
+
+// SweepBlobs removes blobs that no experiment has named for so long, and returns those that none names now, and since
+// when: the next sweep's before. now is of the caller's clock, and guards are its leadership's.
+func (c *Client) SweepBlobs(ctx context.Context, before map[BlobAt]time.Duration, now, unused time.Duration,
+	guards ...metastore.Cond) (found map[BlobAt]time.Duration, err error) {
+	all, err := c.UnusedBlobs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found = map[BlobAt]time.Duration{}
+	for _, b := range all {
+		since, known := before[b]
+		if !known {
+			since = now
+		}
+		if found[b] = since; now-since >= unused {
+			if err := c.RemoveBlob(ctx, b, guards...); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return found, nil
 }

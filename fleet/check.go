@@ -106,7 +106,7 @@ func (d *Digest) check() error {
 func (s *Spec) check() error {
 	errs := []error{filled("name", s.Name, maxName), filled("user", s.User, maxName),
 		filled("version", s.Version, maxName), line("place", s.Place, metastore.MaxPath), s.Limits.check(),
-		hash("key", s.Key), hash("digest", s.Digest),
+		hash("key", s.Key), hash("digest", s.Digest), s.Home.check(),
 		number("labels", len(s.Labels), 0, maxLabels), number("steps", len(s.Steps), 1, MaxSteps)}
 	for k, v := range s.Labels {
 		errs = append(errs, filled("a label's name", k, maxName), line("label "+k, v, maxName))
@@ -229,7 +229,8 @@ func (k *Kept) check() error {
 }
 
 func (p *Piece) check() error {
-	errs := []error{number("attempt", p.Attempt, 0, math.MaxInt32), number("gang", len(p.Gang), 0, maxGang),
+	errs := []error{text("site", p.Site, maxName), number("attempt", p.Attempt, 0, math.MaxInt32),
+		number("gang", len(p.Gang), 0, maxGang),
 		number("machines at fault", len(p.Fault), 0, maxFaults), p.Error.check(), p.Kept.check(), p.Inputs.check(),
 		p.Outputs.check(p.State)}
 	if p.State < Waiting || p.State > Canceled {

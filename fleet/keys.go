@@ -18,6 +18,7 @@ const (
 	keyBlobs       = "fleet/blobs"
 	keyLogs        = "fleet/logs"
 	keyAudit       = "fleet/audit"
+	keyDoors       = "fleet/doors"
 )
 
 // Base are the directories that the fleet needs, for metastore.Options.
@@ -29,6 +30,8 @@ func submittedKey(user, hash string) string { return ownKey(keySubmitted, user, 
 
 func specKey(id string) string   { return keyExperiments + "/" + id + "/spec" }
 func wishKey(id string) string   { return keyExperiments + "/" + id + "/wish" }
+func routeKey(id string) string  { return keyExperiments + "/" + id + "/route" }
+func doorKey(door string) string { return keyDoors + "/" + door }
 func statusKey(id string) string { return keyExperiments + "/" + id + "/status" }
 func piecesKey(id string) string { return keyPieces + "/" + id }
 

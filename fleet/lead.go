@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -81,10 +82,11 @@ type term struct {
 	clock     time.Time // what its times count from
 	state     *State
 	loaded    map[string]bool // experiments whose pieces were read
+	beats     Beats
 	malformed map[string]bool // keys that were reported
 	looked    time.Time
 	swept     time.Time
-	unused    map[BlobAt]time.Time // since when
+	unused    map[BlobAt]time.Duration // since when
 }
 
 // now is the leader's clock, which never goes back.
@@ -212,6 +214,9 @@ func (t *term) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := t.doors(ctx, all); err != nil {
+		return err
+	}
 	for i := range all {
 		if err := t.take(ctx, &all[i]); err != nil {
 			return err
@@ -260,8 +265,23 @@ func (t *term) take(ctx context.Context, e *Experiment) error {
 		}
 		t.loaded[e.ID] = true
 	}
-	t.state.PutWish(e.ID, *e.Wish)
+	t.state.PutWish(e.ID, t.beats.Wish(e.Spec, *e.Wish, t.now()))
 	return nil
+}
+
+// doors reads the beats of doors, where an experiment is one's.
+func (t *term) doors(ctx context.Context, all []Experiment) error {
+	if !slices.ContainsFunc(all, func(e Experiment) bool { return e.Spec != nil && e.Spec.Home != nil && !e.Ended() }) {
+		return nil
+	}
+	return t.call(ctx, func(ctx context.Context) error {
+		doors, malformed, err := t.Client.Doors(ctx)
+		t.complain(malformed)
+		for name, beat := range doors {
+			t.beats.See(name, beat, t.now())
+		}
+		return err
+	})
 }
 
 // complain reports what can't be read, once.

@@ -167,24 +167,11 @@ func (t *term) sweep(ctx context.Context) error {
 	}
 	t.swept = time.Now()
 	return t.call(ctx, func(ctx context.Context) error {
-		all, err := t.Client.UnusedBlobs(ctx)
-		if err != nil {
-			return err
+		unused, err := t.Client.SweepBlobs(ctx, t.unused, t.now(), t.Rules.Unused, t.lead.Guard())
+		if err == nil {
+			t.unused = unused
 		}
-		before := t.unused
-		t.unused = map[BlobAt]time.Time{}
-		for _, b := range all {
-			since, known := before[b]
-			if !known {
-				since = t.swept
-			}
-			if t.unused[b] = since; t.swept.Sub(since) >= t.Rules.Unused {
-				if err := t.Client.RemoveBlob(ctx, b, t.lead.Guard()); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
+		return err
 	})
 }
 

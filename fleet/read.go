@@ -23,6 +23,8 @@ type Experiment struct {
 	WishAt     metastore.Version
 	Standing   *Standing         // nil: the leader hasn't seen it yet, or it can't be read
 	StandingAt metastore.Version // zero: there is none
+	Route      *Route            // nil: it isn't a door's, or wasn't given to a site yet, or can't be read
+	RouteAt    metastore.Version // zero: there is none
 	Malformed  []error           // each a *MalformedError
 }
 
@@ -116,6 +118,11 @@ func experiment(id string, values []metastore.Value) *Experiment {
 			e.WishAt = v.Version
 			if w := new(Wish); read(v, w) {
 				e.Wish = w
+			}
+		case routeKey(id):
+			e.RouteAt = v.Version
+			if r := new(Route); read(v, r) {
+				e.Route = r
 			}
 		case statusKey(id):
 			e.StandingAt = v.Version

@@ -24,6 +24,7 @@ type Spec struct {
 	FailFast  bool              `json:"fail_fast,omitempty"` // a failure of one step cancels all others
 	Key       string            `json:"key"`                 // SHA-256 of the idempotency key, in hexadecimal digits
 	Digest    string            `json:"digest"`              // of all that was submitted, without ID, Submitted and Key
+	Home      *Home             `json:"home,omitempty"`
 }
 
 // Limits are how long and how often something is tried. Zero values are the defaults that docs/fleet.md names.
@@ -199,6 +200,7 @@ type Piece struct {
 	Kept    *Kept         `json:"kept,omitempty"`    // Finished
 	Inputs  Inputs        `json:"inputs,omitempty"`  // of a pipeline: the outputs that the attempt is simulated with
 	Outputs Outputs       `json:"outputs,omitempty"` // of a closing piece that is Finished: what its step exports
+	Site    string        `json:"site,omitempty"`    // of a door's: where it ended
 	Began   *time.Time    `json:"began,omitempty"`
 	Ended   *time.Time    `json:"ended,omitempty"` // by clocks of different machines, for people
 }

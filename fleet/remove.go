@@ -43,7 +43,7 @@ func (c *Client) RemoveExperiment(ctx context.Context, id string, guards ...meta
 		}
 	}
 	ops := []metastore.Op{{Path: specKey(id), Do: metastore.Delete}, {Path: wishKey(id), Do: metastore.Delete},
-		{Path: statusKey(id), Do: metastore.Delete}}
+		{Path: statusKey(id), Do: metastore.Delete}, {Path: routeKey(id), Do: metastore.Delete}}
 	if e.Spec != nil {
 		ops = append(ops, metastore.Op{Path: submittedKey(Owner(id), e.Spec.Key), Do: metastore.Delete})
 	}

@@ -199,7 +199,8 @@ func (c *Client) commitSpec(ctx context.Context, s *Submission, spec *Spec) (id 
 		now := c.o.Now()
 		spec.ID, spec.Submitted = c.newID(now), now
 		mine[spec.ID] = true
-		conds, ops, err := c.submission(s, spec, now)
+		conds, ops, err := c.submission(spec, Wish{Number: 1, Want: WantRun, Priority: s.Priority, By: s.User,
+			At: now}, now)
 		if err != nil {
 			return "", false, false, err
 		}
@@ -223,15 +224,14 @@ func (c *Client) commitSpec(ctx context.Context, s *Submission, spec *Spec) (id 
 }
 
 // submission is the commit of an experiment.
-func (c *Client) submission(s *Submission, spec *Spec, now time.Time) ([]metastore.Cond, []metastore.Op, error) {
+func (c *Client) submission(spec *Spec, wish Wish, now time.Time) ([]metastore.Cond, []metastore.Op, error) {
 	var conds []metastore.Cond
 	var ops []metastore.Op
 	var errs []error
 	add := func(op metastore.Op, err error) { ops, errs = append(ops, op), append(errs, err) }
 	add(c.op(metastore.Create, submittedKey(c.user, spec.Key), submitted{spec.ID, spec.Digest, now}))
 	add(c.op(metastore.Create, specKey(spec.ID), spec))
-	add(c.op(metastore.Create, wishKey(spec.ID),
-		Wish{Number: 1, Want: WantRun, Priority: s.Priority, By: s.User, At: now}))
+	add(c.op(metastore.Create, wishKey(spec.ID), wish))
 	for _, d := range spec.blobs() {
 		key := blobKey(d.SHA256)
 		conds = append(conds, metastore.Cond{Path: key, Is: metastore.Exists})

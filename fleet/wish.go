@@ -149,6 +149,9 @@ func (c *Client) wish(ctx context.Context, id, do, why string, change func(*Wish
 		if e.Wish == nil {
 			return Wish{}, errors.Join(e.Malformed...)
 		}
+		if e.Spec != nil && e.Spec.Home != nil {
+			return Wish{}, &HomeError{id, e.Spec.Home.ID}
+		}
 		switch {
 		case sent != nil && e.Wish.same(sent), do == doCancel && e.Wish.Want == WantCancel:
 			return *e.Wish, nil

@@ -77,6 +77,7 @@ metastore/zk: metastore
 cluster: metastore internal/procfs
 fleet: cluster internal/heap internal/nearest metastore
 fleet/agent: cluster fleet fleet/executor
+fleet/door: fleet metastore
 fleet/executor: fleet
 fleet/executor/local: fleet fleet/executor internal/infile internal/procfs
 fleet/executor/remote: fleet fleet/executor fleet/executor/local internal/infile
