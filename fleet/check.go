@@ -146,7 +146,8 @@ func (l *Limits) check() error {
 }
 
 func (s *Step) check() error {
-	errs := []error{text("name", s.Name, maxName), filled("file", s.File, metastore.MaxPath), s.Text.check(),
+	errs := []error{s.checkFigures(),
+		text("name", s.Name, maxName), filled("file", s.File, metastore.MaxPath), s.Text.check(),
 		number("arguments", len(s.Args), 0, maxArgs), number("points", len(s.Points), 1, MaxPoints),
 		number("replications", s.Replications, 1, maxReplies), number("workers", s.Workers, 1, maxGang)}
 	var all int64
@@ -192,7 +193,8 @@ func (p Priority) check() error {
 
 func (s *Standing) check() error {
 	errs := []error{text("reason", s.Reason, MaxReason), text("leader", s.Leader, maxName),
-		number("errors", len(s.Errors), 0, maxErrors), number("failed", s.Failed, 0, MaxPieces), s.checkSteps()}
+		number("errors", len(s.Errors), 0, maxErrors), number("failed", s.Failed, 0, MaxPieces), s.checkSteps(),
+		s.checkEnough()}
 	if s.Status < StatusCreated || s.Status > StatusFailed {
 		errs = append(errs, errors.New("status: found none"))
 	}
@@ -221,7 +223,7 @@ func (k *Kept) check() error {
 	if k == nil {
 		return nil
 	}
-	errs := []error{text("place", k.Place, metastore.MaxPath), filled("hash", k.Hash, maxName)}
+	errs := []error{text("place", k.Place, metastore.MaxPath), filled("hash", k.Hash, maxName), k.checkFigures()}
 	if !(k.Wall >= 0) || math.IsInf(k.Wall, 0) {
 		errs = append(errs, fmt.Errorf("wall seconds: found %v, want 0 or more", k.Wall))
 	}

@@ -82,6 +82,9 @@ func Decide(s *State, now time.Duration) []Action {
 		}
 	}
 	s.dropReports()
+	for _, e := range s.touched {
+		s.weigh(e)
+	}
 	// What changes meanwhile is looked at by the next Decide: a piece moves once in each.
 	pieces, touched, strays := s.pieces, s.touched, s.strays
 	s.pieces, s.touched, s.strays = nil, nil, nil
@@ -105,6 +108,9 @@ func Decide(s *State, now time.Duration) []Action {
 		e.dirty = false
 		retried = s.retry(e) || retried
 		s.openGates(e)
+	}
+	for _, e := range slices.Concat(touched, s.touched) { // by what has ended a moment ago
+		s.weigh(e)
 	}
 	if s.placeable && !retried {
 		s.place()
@@ -198,7 +204,7 @@ func (s *State) waiting(p *piece, canceled bool, why *Error) {
 // cancel has a piece's servers told to give it up.
 func (s *State) cancel(p *piece) {
 	to := p.Piece
-	to.State = Canceling
+	to.State, to.Error = Canceling, p.why(s.leader)
 	s.move(p, to, nil)
 }
 
@@ -209,6 +215,12 @@ func (s *State) ends(p *piece) bool {
 	}
 	r, to := &p.report.Report, p.Piece
 	switch {
+	case p.lacksFigures(r) && (p.State == Held || p.State == Canceling):
+		return false
+	case p.lacksFigures(r):
+		s.hold(p, Error{Where: p.report.Member, Type: ErrorMachine, Message: unknownFigures},
+			[]string{p.Gang[0].Member}, p.report)
+		return true
 	case r.State == Finished && r.Kept != nil && p.step.exported(r.Outputs):
 		to.State, to.Kept, to.Outputs, to.Error = Finished, r.Kept, r.Outputs, nil
 	case p.State == Canceling:

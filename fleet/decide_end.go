@@ -31,7 +31,8 @@ func (s *State) stand(e *underway) {
 	now := s.standing(e)
 	was := &e.standing
 	same := e.written && was.Status == now.Status && was.Ended == now.Ended && was.Wish == now.Wish &&
-		was.Reason == now.Reason && was.Failed == now.Failed && sameSteps(was.Steps, now.Steps)
+		was.Reason == now.Reason && was.Failed == now.Failed && sameSteps(was.Steps, now.Steps) &&
+		slices.Equal(was.Enough, now.Enough)
 	switch {
 	case same && sameCounts(was, &now):
 		return
@@ -50,20 +51,20 @@ func (s *State) stand(e *underway) {
 func (s *State) standing(e *underway) (now Standing) {
 	now = Standing{Pieces: map[PieceState]int{}, Wish: e.standing.Wish, Retry: e.standing.Retry, Leader: s.leader,
 		Began: e.standing.Began, Reason: e.reason}
-	prospects := e.prospects()
+	prospects, parts := e.prospects(), map[Status]int{}
 	now.Steps = e.stepStandings(prospects)
 	for i, t := range e.steps {
-		t.add(now.Pieces, prospects[i])
+		rest, left := t.add(now.Pieces, prospects[i])
+		t.parts(parts, rest, left)
 	}
-	parts := map[Status]int{}
 	busy := now.Pieces[Waiting]
 	for state, count := range now.Pieces {
-		parts[state.Status()] += count
 		if state.Holds() {
 			busy += count
 		}
 	}
-	now.Ended, now.Status, now.Failed = busy == 0, All(parts), now.Pieces[Failed]
+	now.Ended, now.Status, now.Failed = busy == 0, All(parts), parts[StatusFailed]
+	now.Enough = e.sufficient()
 	if now.Failed > 0 {
 		now.Errors = e.errors(now.Failed)
 	}
@@ -98,7 +99,7 @@ func (e *underway) errors(failed int) []PieceError {
 	}
 	var all []PieceError
 	for _, p := range e.pieces {
-		if p.State == Failed && p.Error != nil {
+		if p.State == Failed && p.Error != nil && !p.isBehind() {
 			short := *p.Error
 			short.Trace = "" // it is the piece's, and may be long
 			all = append(all, PieceError{p.id, p.Attempt, short})

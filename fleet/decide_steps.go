@@ -104,7 +104,7 @@ func (e *underway) prospects() []prospect {
 			switch {
 			case all[b.order] == doomed, b.failed():
 				all[i] = doomed
-			case b.counts[Finished] < b.total() && all[i] == open:
+			case !b.isDone() && all[i] == open:
 				all[i] = waits
 			}
 		}
@@ -113,7 +113,10 @@ func (e *underway) prospects() []prospect {
 }
 
 // failed tells whether a step won't be finished.
-func (t *step) failed() bool { return t.counts[Failed]+t.counts[Canceled] > 0 }
+func (t *step) failed() bool {
+	failed, canceled := t.lost()
+	return failed+canceled > 0
+}
 
 // mayBegin tells whether all that a step waits for is there.
 func (t *step) mayBegin() bool {
@@ -184,6 +187,8 @@ func (s *State) unwanted(p *piece) (is bool, why *Error) {
 		return true, &Error{Type: ErrorDependency, Decided: s.leader, Message: "another piece has failed (fail_fast)"}
 	case p.State.Holds() && e.reopening()[p.step]:
 		return true, nil
+	case p.surplus():
+		return true, p.why(s.leader)
 	case p.State == Waiting && len(p.step.before) > 0 && e.prospects()[p.step.order] == doomed:
 		return true, &Error{Type: ErrorDependency, Decided: s.leader, Message: p.step.dependency()}
 	}
@@ -241,6 +246,7 @@ func (s *State) retry(e *underway) (done bool) {
 			case p.State.Ended() && p.since == never: // it has moved in this Decide
 				s.touch(e)
 				return false
+			case !of[p.step] && p.isBehind():
 			case p.State == Failed || p.State == Canceled || of[p.step] && p.State == Finished:
 				closed = append(closed, p)
 			case of[p.step] && p.queued: // steps before it are opened, too
@@ -266,25 +272,26 @@ func (s *State) retry(e *underway) (done bool) {
 	return true
 }
 
-// add counts a step's pieces; those that haven't begun as what will become of them.
-func (t *step) add(pieces map[PieceState]int, now prospect) {
+// add counts a step's pieces; those that haven't begun, which are left, as what will become of them: rest.
+func (t *step) add(pieces map[PieceState]int, now prospect) (rest PieceState, left int) {
 	for state, count := range t.counts {
 		if count > 0 {
 			pieces[PieceState(state)] += count
 		}
 	}
-	rest := Waiting
+	rest = Waiting
 	switch {
-	case t.experiment.wish.Want == WantCancel, now == doomed:
+	case t.experiment.wish.Want == WantCancel, now == doomed, t.isCut():
 		rest = Canceled
 	case t.unfit > 0:
 		rest = Failed
 	case t.experiment.failedFast():
 		rest = Canceled
 	}
-	if left := t.total() - t.begun; left > 0 {
+	if left = t.total() - t.begun; left > 0 {
 		pieces[rest] += left
 	}
+	return rest, left
 }
 
 // stepStandings is how far the steps of a pipeline are, in the specification's order.

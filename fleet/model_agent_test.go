@@ -24,6 +24,7 @@ type host struct {
 	slots        []*slot
 	view         map[string]seen
 	lead         *leader
+	old          bool // its agent is of an older build
 }
 
 // slot is a server, as its agent has it.
@@ -302,8 +303,11 @@ func (r *run) tick() {
 		case r.at >= r.length:
 			w.parts[piece] = partOf(piece)
 			spec := w.store.specs[r.id]
-			r.end(Report{State: Finished, Kept: &Kept{Hash: partOf(piece)},
-				Outputs: outputsOf(&spec, r.id, r.attempt.PieceID)})
+			kept := &Kept{Hash: partOf(piece), Figures: w.figuresOf(r.id, r.attempt.PieceID)}
+			if h.old {
+				kept.Figures = nil
+			}
+			r.end(Report{State: Finished, Kept: kept, Outputs: outputsOf(&spec, r.id, r.attempt.PieceID)})
 		default:
 			r.report(Report{State: Running}, nil)
 			r.tick()

@@ -19,6 +19,7 @@ func (w *world) moved(m *Move) {
 		was = *m.Was
 	}
 	w.tally.moves[[2]PieceState{was.State, m.To.State}]++
+	w.movedUntil(m, piece)
 	if m.To.Attempt < w.tops[piece] {
 		w.violated(2, "%s goes back to attempt %d", piece, m.To.Attempt)
 	}

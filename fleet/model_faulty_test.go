@@ -103,6 +103,8 @@ func TestSchedulesFind(t *testing.T) {
 		{"old outputs count", 13, 1},
 		{"dependents stay", 13, 1},
 		{"what runs of dependents stays", 13, 1},
+		{"who ended first counts", 14, 1},
+		{"the rule is forgotten", 14, 1},
 	} {
 		t.Run(string(c.fault), func(t *testing.T) {
 			_, err := runSchedules(t, c.first, 5_000, c.fault)

@@ -52,7 +52,7 @@ func (l *leader) begin() {
 		}
 		w.tally.leads++
 		l.state = NewState(l.host.name, l.token, Rules{Age: time.Minute, Head: 20 * time.Second,
-			PauseAfter: 30 * time.Second, TooFew: 40 * time.Second})
+			PauseAfter: 30 * time.Second, TooFew: 40 * time.Second, FirstSample: firstSample})
 		if w.faulty == "lets go at once" {
 			l.state.rules.Stop = time.Nanosecond
 		}
@@ -137,6 +137,7 @@ func (h *host) clock() time.Duration { return h.w.now() + h.jumps }
 
 func (l *leader) decide() {
 	w := l.host.w
+	w.mislead(l.state)
 	actions := w.mutate(l.state, Decide(l.state, l.host.clock()))
 	l.do(actions, func() {
 		l.busy = false

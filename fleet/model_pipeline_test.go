@@ -237,7 +237,8 @@ func (w *world) finalPipelines() {
 				w.presentInputs(id, &spec, at, p.Inputs)
 			}
 		}
-		if w.store.wishes[id].Want == WantRun && x.Pieces[Canceled] > 0 && x.Pieces[Failed] == 0 {
+		if w.store.wishes[id].Want == WantRun && x.Pieces[Canceled] > 0 && x.Pieces[Failed] == 0 &&
+			len(x.Enough) == 0 {
 			w.violated(8, "%s has cancelled pieces, which nobody wants: %v", id, x.Pieces)
 		}
 		total := 0

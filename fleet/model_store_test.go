@@ -170,6 +170,7 @@ func (s *simStore) setStanding(token uint64, guard bool, id string, was metastor
 	if err := x.check(); err != nil {
 		return err
 	}
+	s.w.stoodUntil(id, &x)
 	s.standings[id], s.standAt[id] = x, s.version()
 	return nil
 }

@@ -159,6 +159,7 @@ func (w *world) begin() {
 		w.submit(i)
 	}
 	w.beginPipelines()
+	w.submitUntil()
 	w.killIn = 1 + w.r.IntN(60)
 	for range w.r.IntN(8) {
 		w.after(w.between(0, quietAt), w.fault)
@@ -216,6 +217,11 @@ func (w *world) submit(i int) {
 	if w.chance(0.2) {
 		spec.Limits = Limits{Total: 25 * time.Second, Start: 20 * time.Second, NoProgress: 8 * time.Second}
 	}
+	w.enter(spec)
+}
+
+// enter has people submit it.
+func (w *world) enter(spec *Spec) {
 	w.specs = append(w.specs, spec)
 	w.breaks(spec)
 	var try func()

@@ -38,7 +38,12 @@ func (s *State) place() {
 		return
 	}
 	s.placeHead()
-	turns := s.turns()
+	s.placeTurns(s.turns())
+	s.placeAhead()
+}
+
+// placeTurns gives servers to pieces of experiments whose turn it is, as long as there are some.
+func (s *State) placeTurns(turns []*turn) {
 	for len(turns) > 0 && len(s.open) > 0 {
 		best := 0
 		for i, t := range turns {
@@ -73,6 +78,8 @@ func (s *State) turns() (all []*turn) {
 				e.waits = s.now
 			}
 			all = enqueue(all, s.class(e), e)
+		} else if e.unsure() {
+			e.waits = never // it waits for nothing, until it is known that it takes more
 		}
 	}
 	return all
@@ -117,7 +124,7 @@ func (s *State) wants(e *underway) bool {
 
 // tidy takes what isn't waiting any more out of the queue of those that are tried again.
 func (s *State) tidy(e *underway) {
-	for e.again.Len() > 0 && !e.again.First().Value.queued {
+	for e.again.Len() > 0 && (!e.again.First().Value.queued || e.again.First().Value.surplus()) {
 		e.again.Pop()
 	}
 }
@@ -126,7 +133,7 @@ func (s *State) tidy(e *underway) {
 func (e *underway) nexts() (steps []*step) {
 	var prospects []prospect
 	for _, t := range e.steps {
-		if t.begun >= t.total() || t.unfit > 0 {
+		if !t.hasMore() {
 			continue
 		}
 		if prospects == nil {
@@ -194,6 +201,9 @@ func (s *State) placeSince(e *underway, since time.Duration) bool {
 		if gang := s.find(t, nil); gang != nil {
 			s.dispatch(s.begin(e, t.first()), gang)
 			return true
+		}
+		if s.ahead {
+			continue // it reserves nothing
 		}
 		if lacks == nil {
 			lacks = t

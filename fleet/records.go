@@ -48,6 +48,9 @@ type Step struct {
 	Replications int          `json:"replications"`
 	Workers      int          `json:"workers"` // servers of a gang
 
+	Until   []string `json:"until,omitempty"`   // FIGURE ± WIDTH: Replications are the most then
+	Figures []string `json:"figures,omitempty"` // to be known of each replication, beside those of Until
+
 	Export   map[string]string `json:"export,omitempty"`   // figures of its results, by the name that others import
 	Require  []string          `json:"require,omitempty"`  // comparisons that its results must meet
 	Priority Priority          `json:"priority,omitempty"` // among the experiment's steps; "": Normal
@@ -108,6 +111,7 @@ type Standing struct {
 	Errors  []PieceError       `json:"errors,omitempty"` // the first, by piece; at most 20
 	Failed  int                `json:"failed,omitempty"` // pieces with an error, those that aren't listed included
 	Steps   []StepStanding     `json:"steps,omitempty"`  // of a pipeline: each, in the order of the specification
+	Enough  []Enough           `json:"enough,omitempty"` // of steps that end by their rule, and have
 	Began   *time.Time         `json:"began,omitempty"`
 	EndedAt *time.Time         `json:"ended_at,omitempty"` // by the leader's clock, for people
 	Leader  string             `json:"leader"`
@@ -137,6 +141,7 @@ const (
 	ErrorDeadline = "deadline" // it took longer than it may
 	ErrorFit      = "fit"      // no machine will ever do
 	ErrorCanceled = "canceled"
+	ErrorEnough   = "enough" // there are enough replications before it
 
 	ErrorRequire    = "require"    // a step's results aren't as they must be: final
 	ErrorDependency = "dependency" // a step that it waits for has failed
@@ -219,6 +224,10 @@ type Kept struct {
 	Hash   string  `json:"hash"` // the replication's trace hash: that of every attempt is the same
 	Events uint64  `json:"events"`
 	Wall   float64 `json:"wall_seconds"` // how long the attempt took that kept it
+
+	// Figures are those that the step wants to know of each replication, by their names among the results, as far as
+	// there are such; nil: nobody has asked for some, or whoever has reported it doesn't know of them.
+	Figures map[string]float64 `json:"figures,omitzero"`
 }
 
 // Report is what an agent says about a piece that one of its servers leads, in the key fleet/reports/MEMBER/ID/PIECE.

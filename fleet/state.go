@@ -11,6 +11,7 @@ import (
 
 	"github.com/disco-sim/disco/cluster"
 	"github.com/disco-sim/disco/internal/heap"
+	"github.com/disco-sim/disco/internal/until"
 )
 
 // Rules are how long a leader waits for what, and how much it keeps. Zero values are the defaults that docs/fleet.md
@@ -26,6 +27,8 @@ type Rules struct {
 	Keep       int           // experiments that have ended
 	Sweep      time.Duration // between two looks for blobs that no experiment names
 	Unused     time.Duration // for which such a blob is kept: its submission may be under way
+
+	FirstSample int // replications of a step that ends by its rule, before it may
 }
 
 func (r Rules) withDefaults() Rules {
@@ -39,6 +42,7 @@ func (r Rules) withDefaults() Rules {
 	r.Keep = cmp.Or(r.Keep, 1_000)
 	r.Sweep = cmp.Or(r.Sweep, 10*time.Minute)
 	r.Unused = cmp.Or(r.Unused, time.Hour)
+	r.FirstSample = cmp.Or(r.FirstSample, until.Least)
 	return r
 }
 
@@ -66,6 +70,7 @@ type State struct {
 	head      *claim
 	ended     int  // experiments that are kept
 	placeable bool // something may be placed that couldn't before
+	ahead     bool // what is placed may turn out not to count
 
 	moves, rest []Action // what this Decide has decided
 }
@@ -118,6 +123,7 @@ type step struct {
 	closes     *step   // the step that its piece closes; nil: it is no closing piece
 	before     []*step // what it waits for
 	sources    []*step // the closing pieces whose outputs its pieces are simulated with
+	until      *ending // nil: it has no rule
 	next       int     // pieces from here on may have no key, by point and replication
 	begun      int
 	counts     [Canceled + 1]int
@@ -195,6 +201,9 @@ func (s *State) PutExperiment(spec Spec, order uint64) {
 	e := &underway{Spec: spec, order: order, wish: Wish{Want: WantRun, Priority: Normal}, pieces: map[PieceID]*piece{},
 		waits: never, ended: never, counted: never, again: heap.New(before)}
 	e.steps = newSteps(e)
+	for _, t := range e.steps {
+		t.until = s.endingOf(t.Step)
+	}
 	s.experiments[spec.ID] = e
 	at, _ := slices.BinarySearchFunc(s.order, order, func(e *underway, order uint64) int {
 		return cmp.Compare(e.order, order)

@@ -69,6 +69,9 @@ type Job struct {
 	Workers      int
 	Place        string    // for the part, and checkpoints
 	Machines     []Machine // on which its workers are; none: where the executor has it
+
+	Figures []string // that Kept.Figures is to have, as --until and --figure have them; none: that is nil
+	Must    []string // of them: the results must have these
 }
 
 // Machine is one of several on which a job's workers are.
@@ -90,7 +93,10 @@ func NewJob(spec *fleet.Spec, a fleet.AttemptID, place string) (*Job, error) {
 	}
 	j := &Job{Experiment: spec.ID, Attempt: a, File: filepath.Base(step.File), Text: step.Text,
 		Attachments: step.Attachments, Args: slices.Clone(step.Args), Replications: step.Replications,
-		Workers: step.Workers, Place: place}
+		Workers: step.Workers, Place: place, Figures: slices.Concat(step.Wanted(), step.Figures)}
+	if a.Replication == 0 { // as with run --until, where the first one says what there is
+		j.Must = step.Wanted()
+	}
 	for _, setting := range step.Points[a.Point] {
 		j.Args = append(j.Args, "--set", setting)
 	}

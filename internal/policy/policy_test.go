@@ -75,11 +75,11 @@ metastore/mem: metastore
 metastore/storetest: internal/forward metastore
 metastore/zk: metastore
 cluster: metastore internal/procfs
-fleet: cluster internal/heap internal/nearest metastore
+fleet: cluster internal/heap internal/nearest internal/until metastore model/measure
 fleet/agent: cluster fleet fleet/executor
 fleet/door: fleet metastore
 fleet/executor: fleet
-fleet/executor/local: fleet fleet/executor internal/infile internal/procfs
+fleet/executor/local: fleet fleet/executor internal/infile internal/procfs internal/until
 fleet/executor/remote: fleet fleet/executor fleet/executor/local internal/infile
 fleet/executor/executortest: fleet fleet/executor internal/launch/launchtest
 

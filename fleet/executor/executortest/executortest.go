@@ -45,6 +45,7 @@ func Run(t *testing.T, c Config) {
 	for name, f := range map[string]func(tr *trial, t *testing.T){
 		"finishes": (*trial).finishes, "stops": (*trial).stops, "killed": (*trial).killed, "fails": (*trial).fails,
 		"hangs": (*trial).hangs, "refuses": (*trial).refuses, "many": (*trial).many, "locked": (*trial).locked,
+		"figures": (*trial).figures,
 	} {
 		t.Run(name, func(t *testing.T) {
 			tr := &trial{Config: c, texts: map[string]string{}}
@@ -153,6 +154,27 @@ func (tr *trial) begins(t *testing.T, r executor.Run) {
 // reference is the end of the same replication by a run of the program itself.
 func (tr *trial) reference(t *testing.T, text string) (hash string, events uint64) {
 	t.Helper()
+	found := tr.results(t, text)
+	return found.Hash, found.Events
+}
+
+// handled is the figure of that name of the reference.
+func (tr *trial) handled(t *testing.T, text string) int {
+	t.Helper()
+	return tr.results(t, text).Results.Handled
+}
+
+// results are what is looked at of the reference's.
+type results struct {
+	Hash    string `json:"trace_hash"`
+	Events  uint64 `json:"events"`
+	Results struct {
+		Handled int `json:"handled"`
+	} `json:"results"`
+}
+
+func (tr *trial) results(t *testing.T, text string) (found results) {
+	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "tiny.yml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -161,17 +183,13 @@ func (tr *trial) reference(t *testing.T, text string) (hash string, events uint6
 	cmd := exec.Command(tr.Program, "run", file, "--seed", "7", "--set", "tokens=3", "--replications", "3",
 		"--only", "1", "--workers", "1", "--json", "-")
 	out, err := cmd.Output()
-	var found struct {
-		Hash   string `json:"trace_hash"`
-		Events uint64 `json:"events"`
-	}
 	if err == nil {
 		err = json.Unmarshal(out, &found)
 	}
 	if err != nil || found.Hash == "" {
 		t.Fatalf("%v: %s", err, out)
 	}
-	return found.Hash, found.Events
+	return found
 }
 
 // kept holds that a run has ended as the reference.

@@ -48,6 +48,26 @@ type results struct {
 	Hash   string  `json:"trace_hash"`
 	Events uint64  `json:"events"`
 	Wall   float64 `json:"wall_s"`
+
+	Figures []struct {
+		Name   string     `json:"name"`
+		Values []*float64 `json:"values"`
+	} `json:"figures"`
+	NoFigures []string `json:"no_figures"`
+}
+
+// figures are those of the replication that a job asks for; nil: it asks for none.
+func (r *results) figures(j *executor.Job) map[string]float64 {
+	if len(j.Figures) == 0 {
+		return nil
+	}
+	all := map[string]float64{}
+	for _, f := range r.Figures {
+		if len(f.Values) == 1 && f.Values[0] != nil {
+			all[f.Name] = *f.Values[0]
+		}
+	}
+	return all
 }
 
 // event is one line of a run's --progress json.

@@ -23,6 +23,7 @@ import (
 	"github.com/disco-sim/disco/fleet"
 	"github.com/disco-sim/disco/fleet/executor"
 	"github.com/disco-sim/disco/internal/infile"
+	"github.com/disco-sim/disco/internal/until"
 )
 
 const (
@@ -103,8 +104,11 @@ func (r *run) run() executor.Outcome {
 	began := time.Now()
 	command := []string{"run", r.job.File, "--only", strconv.Itoa(r.job.Attempt.Replication), "--replications",
 		strconv.Itoa(r.job.Replications), "--checkpoint-to", r.job.Place}
-	saving := saving(r.job)
-	command = slices.Concat(command, r.job.Args, saving)
+	more := saving(r.job)
+	for _, figure := range r.job.Figures {
+		more = append(more, "--figure", figure)
+	}
+	command = slices.Concat(command, r.job.Args, more)
 	for {
 		state, err := r.process1(command)
 		if left := r.endRest(); left != nil {
@@ -115,7 +119,7 @@ func (r *run) run() executor.Outcome {
 		case again == "":
 			return out
 		case again == causeBegun && command[0] == "run":
-			command = slices.Concat([]string{"resume", r.job.Place}, saved(r.job.Args), saving)
+			command = slices.Concat([]string{"resume", r.job.Place}, saved(r.job.Args), more)
 			continue
 		case time.Since(began) > r.l.o.Locked:
 			return r.failed(fleet.ErrorMachine, stepStarting, again)
@@ -241,8 +245,15 @@ func (r *run) finished(began time.Time) executor.Outcome {
 		return r.failed(fleet.ErrorMachine, stepEnding, fmt.Sprintf("the run has ended well, but its results can't be "+
 			"read: %v", err))
 	}
+	figures := found.figures(r.job)
+	for _, must := range r.job.Must {
+		if until.NameOf(must, func(name string) (float64, bool) { x, ok := figures[name]; return x, ok }) == "" {
+			return r.failed(fleet.ErrorModel, stepEnding, fmt.Sprintf("--until: the results have no figure %s: %s",
+				must, strings.Join(found.NoFigures, "; ")))
+		}
+	}
 	return executor.Outcome{Kept: &fleet.Kept{Place: r.job.Place, Hash: found.Hash, Events: found.Events,
-		Wall: time.Since(began).Seconds()}}
+		Wall: time.Since(began).Seconds(), Figures: figures}}
 }
 
 // failed is an outcome with an error, in bounded text.
