@@ -36,7 +36,7 @@ func (h *Home) check() error {
 }
 
 // SiteID is the id, at a site, of what a door has given to it by one of its decisions.
-func SiteID(id string, epoch uint64) string { return fmt.Sprintf("%s.%d", id, epoch) }
+func SiteID(id string, epoch uint64) string { return fmt.Sprintf("%s_%d", id, epoch) }
 
 // PlaceID names an experiment where its parts and checkpoints are kept.
 func (s *Spec) PlaceID() string {
