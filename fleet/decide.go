@@ -22,6 +22,7 @@ const (
 	DoAsk                  // asks Server for State with Assignment
 	DoDrop                 // removes Report, which is of an attempt that doesn't count
 	DoRemove               // removes an experiment with all that belongs to it
+	DoHealth               // writes Health
 )
 
 // Action is something that a leader does: a commit, or a request to a server.
@@ -37,6 +38,7 @@ type Action struct {
 	Server     string
 	State      cluster.State
 	Assignment cluster.Assignment
+	Health     HealthReport
 }
 
 // Defaults of Limits.
@@ -81,6 +83,7 @@ func Decide(s *State, now time.Duration) []Action {
 			s.strays = append(s.strays, d.server)
 		}
 	}
+	s.judge()
 	s.dropReports()
 	for _, e := range s.touched {
 		s.weigh(e)

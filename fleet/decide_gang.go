@@ -120,6 +120,9 @@ func (s *State) settle(p *piece, c *rollCall) {
 		s.at(until, deadline{piece: p})
 		return
 	}
+	if len(c.lost) > 0 && s.waitsFor(p) {
+		return
+	}
 	if len(c.lost) == 0 && c.why == "" {
 		c.why = "a partition has ended, and no report came"
 	}
@@ -199,6 +202,7 @@ func (s *State) watch(p *piece) {
 	if w.until == 0 || progress.Now > w.now || w.at < p.since {
 		*w = silence{at: s.now, now: progress.Now, events: progress.Events, until: s.now + quiet}
 	}
+	p.meter.measure(p.Attempt, s.now, progress.Now)
 	if limits.Total > 0 && s.now-p.since >= limits.Total {
 		s.hold(p, Error{Type: ErrorDeadline, Decided: s.leader,
 			Message: fmt.Sprintf("the attempt took longer than %v", limits.Total)}, nil, nil)
@@ -208,6 +212,9 @@ func (s *State) watch(p *piece) {
 		w.until = s.now + extension>>w.extensions
 		w.events = progress.Events
 		w.extensions++
+	}
+	if s.now >= w.until && s.waitsFor(p) {
+		return
 	}
 	if s.now >= w.until {
 		s.hold(p, Error{Type: ErrorDeadline, Decided: s.leader, Message: fmt.Sprintf(

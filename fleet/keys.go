@@ -19,11 +19,14 @@ const (
 	keyLogs        = "fleet/logs"
 	keyAudit       = "fleet/audit"
 	keyDoors       = "fleet/doors"
+	keyVitals      = "fleet/vitals"
+	keyHealth      = "fleet/health"
 )
 
 // Base are the directories that the fleet needs, for metastore.Options.
 func Base() []string {
-	return []string{keySubmitted, keyExperiments, keyPieces, keyReports, keyBlobs, keyLogs, keyAudit}
+	return []string{keySubmitted, keyExperiments, keyPieces, keyReports, keyBlobs, keyLogs, keyAudit,
+		keyVitals}
 }
 
 func submittedKey(user, hash string) string { return ownKey(keySubmitted, user, hash) }

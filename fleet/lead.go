@@ -78,15 +78,16 @@ func Lead(ctx context.Context, o LeaderOptions) error {
 // term is the time in which one leader leads.
 type term struct {
 	LeaderOptions
-	lead      *metastore.Lead
-	clock     time.Time // what its times count from
-	state     *State
-	loaded    map[string]bool // experiments whose pieces were read
-	beats     Beats
-	malformed map[string]bool // keys that were reported
-	looked    time.Time
-	swept     time.Time
-	unused    map[BlobAt]time.Duration // since when
+	lead       *metastore.Lead
+	clock      time.Time // what its times count from
+	state      *State
+	loaded     map[string]bool // experiments whose pieces were read
+	beats      Beats
+	healthRead bool            // what was said of machines was read
+	malformed  map[string]bool // keys that were reported
+	looked     time.Time
+	swept      time.Time
+	unused     map[BlobAt]time.Duration // since when
 }
 
 // now is the leader's clock, which never goes back.
@@ -155,7 +156,7 @@ func wake(c chan struct{}) {
 
 // follow reads everything, and then decides whenever something has changed or a time has come.
 func (t *term) follow(ctx context.Context, changed, seen chan struct{}) error {
-	t.state, t.loaded = NewState(t.Name, t.lead.Token(), t.Rules), map[string]bool{}
+	t.state, t.loaded, t.healthRead = NewState(t.Name, t.lead.Token(), t.Rules), map[string]bool{}, false
 	look := true
 	for {
 		if look {
@@ -229,9 +230,39 @@ func (t *term) look(ctx context.Context) error {
 		return err
 	})
 	t.complain(malformed)
+	if err != nil {
+		return err
+	}
 	for _, r := range reports {
 		t.state.PutReport(r)
 	}
+	return t.lookAtMachines(ctx)
+}
+
+// lookAtMachines reads how machines are, and at first what was said of them.
+func (t *term) lookAtMachines(ctx context.Context) error {
+	var all map[string]Vitals
+	var malformed []error
+	err := t.call(ctx, func(ctx context.Context) (err error) {
+		all, malformed, err = t.Client.Vitals(ctx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	t.complain(malformed)
+	t.state.PutVitals(all)
+	if t.healthRead {
+		return nil
+	}
+	t.healthRead = true
+	var was HealthReport
+	err = t.call(ctx, func(ctx context.Context) (err error) { was, err = ReadHealth(ctx, t.Client.store); return err })
+	if bad := (*MalformedError)(nil); errors.As(err, &bad) {
+		t.complain([]error{err})
+		return nil
+	}
+	t.state.PutHealth(was)
 	return err
 }
 

@@ -137,6 +137,8 @@ func (t *term) other(ctx context.Context, a *Action) error {
 			return t.Client.RemoveReport(ctx, a.Report, t.lead.Guard())
 		case DoRemove:
 			return t.Client.RemoveExperiment(ctx, a.ID, t.lead.Guard())
+		case DoHealth:
+			return t.Client.SetHealth(ctx, a.Health, t.lead.Guard())
 		}
 		return fmt.Errorf("fleet: there is no action %d", a.Do)
 	})
@@ -197,6 +199,11 @@ func ReadState(ctx context.Context, c *Client, view *cluster.View, rules Rules) 
 		}
 		s.PutWish(e.ID, *e.Wish)
 	}
+	health, err := ReadHealth(ctx, c.store)
+	if bad := (*MalformedError)(nil); err != nil && !errors.As(err, &bad) {
+		return nil, err
+	}
+	s.PutHealth(health)
 	s.PutMembers(view.Members(), view.Drained())
 	s.PutServers(view.Servers())
 	return s, nil

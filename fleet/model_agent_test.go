@@ -24,7 +24,11 @@ type host struct {
 	slots        []*slot
 	view         map[string]seen
 	lead         *leader
-	old          bool // its agent is of an older build
+	old          bool   // its agent is of an older build
+	resigned     uint64 // the token of the last leadership that it has given up
+	vital        Vitals
+	fullUntil    float64 // its memory is
+	fullSince    float64 // as the store has it; 0: it isn't
 }
 
 // slot is a server, as its agent has it.
@@ -64,6 +68,33 @@ func (h *host) boot() {
 	}
 	h.register()
 	h.renew(h.life)
+	h.sendVitals(h.life)
+}
+
+// sendVitals writes the agent's vitals, which a cut, a stop or the store's outage holds up.
+func (h *host) sendVitals(life int) {
+	w := h.w
+	w.after(VitalsEvery.Seconds(), func() {
+		if h.life != life {
+			return
+		}
+		now := w.c.Now()
+		if h.session != 0 && w.store.sessions[h.session] == h && max(h.cutUntil, h.stoppedUntil,
+			w.store.downUntil) <= now {
+			h.vital.Number++
+			h.vital.Memory = 0.5
+			if now < h.fullUntil {
+				h.vital.Memory = 0.95
+			}
+			if full := h.vital.Memory > useMost; !full {
+				h.fullSince = 0
+			} else if h.fullSince == 0 {
+				h.fullSince = now
+			}
+			w.store.vitals[h.name] = h.vital
+		}
+		h.sendVitals(life)
+	})
 }
 
 // kill ends the agent, and its runs; it starts again after a time.
@@ -85,7 +116,7 @@ func (h *host) usable() bool {
 
 // end is kill, also when there are no faults any more.
 func (h *host) end(off float64) {
-	h.alive, h.life, h.lead = false, h.life+1, nil
+	h.alive, h.life, h.lead, h.fullSince = false, h.life+1, nil, 0
 	for _, sl := range h.slots {
 		sl.run = nil
 	}

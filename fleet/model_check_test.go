@@ -75,6 +75,7 @@ func (w *world) dispatched(m *Move, piece string) {
 	if w.tries[piece]++; w.tries[piece] > limit {
 		w.violated(7, "%s is tried more than %d times", piece, limit)
 	}
+	w.well(m, piece)
 	names := map[string]bool{}
 	for _, g := range m.To.Gang {
 		names[g.Name] = true

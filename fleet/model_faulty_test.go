@@ -105,6 +105,8 @@ func TestSchedulesFind(t *testing.T) {
 		{"what runs of dependents stays", 13, 1},
 		{"who ended first counts", 14, 1},
 		{"the rule is forgotten", 14, 1},
+		{"evictions wait for ever", 8, 1},
+		{"vitals aren't read", 15, 1},
 	} {
 		t.Run(string(c.fault), func(t *testing.T) {
 			_, err := runSchedules(t, c.first, 5_000, c.fault)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -23,11 +24,13 @@ type leader struct {
 	unread bool // there is something to be read
 	again  bool
 	timer  float64 // when it looks next
+	looked float64 // when it has read the store
 }
 
 // leads begins the loop, if the candidate is that of the present session.
 func (h *host) leads(c candidate) {
-	if h.session != c.session || h.lead != nil {
+	// What was resigned may be told late: it would be led once more, and the next term be missed.
+	if h.session != c.session || h.lead != nil || c.token <= h.resigned {
 		return
 	}
 	h.lead = &leader{host: h, token: c.token}
@@ -51,8 +54,12 @@ func (l *leader) begin() {
 			return
 		}
 		w.tally.leads++
+		w.read[l.token] = w.c.Now()
 		l.state = NewState(l.host.name, l.token, Rules{Age: time.Minute, Head: 20 * time.Second,
 			PauseAfter: 30 * time.Second, TooFew: 40 * time.Second, FirstSample: firstSample})
+		if w.faulty == "evictions wait for ever" {
+			l.state.hushed = math.MaxInt64 / 2
+		}
 		if w.faulty == "lets go at once" {
 			l.state.rules.Stop = time.Nanosecond
 		}
@@ -66,6 +73,7 @@ func (l *leader) begin() {
 				l.state.PutPiece(e.ID, p, all.pieces[e.ID][p].Piece)
 			}
 		}
+		l.state.PutHealth(all.health)
 		l.take(all)
 		for _, name := range slices.Sorted(maps.Keys(l.host.view)) {
 			l.show(l.host.view[name])
@@ -81,6 +89,8 @@ func (l *leader) take(all snapshot) {
 		l.state.PutExperiment(*e.Spec, e.Order)
 		l.state.PutWish(e.ID, *e.Wish)
 	}
+	l.looked = l.host.w.c.Now()
+	l.state.PutVitals(l.host.w.alteredVitals(all.vitals))
 	for _, r := range all.reports {
 		l.state.PutReport(l.host.w.altered(l.state, r))
 	}
@@ -146,7 +156,8 @@ func (l *leader) decide() {
 			return
 		}
 		when, any := l.state.Next()
-		delay := 5.0 // progress and what a watch has left out
+		const look = 5.0 // for progress, vitals, and what a watch has left out
+		delay := max(0, l.looked+look-w.c.Now())
 		if any {
 			delay = min(delay, max(0, (when-l.host.clock()).Seconds())+0.001)
 		}
@@ -154,7 +165,7 @@ func (l *leader) decide() {
 		l.timer = at
 		w.local(l.host, delay, func() {
 			if l.mine() && l.timer == at {
-				l.unread = l.unread || delay == 5
+				l.unread = l.unread || w.c.Now() >= l.looked+look
 				l.wake()
 			}
 		})
@@ -220,6 +231,12 @@ func (l *leader) do(actions []Action, then func()) {
 			}
 			return nil
 		}, next)
+	case DoHealth: // without a delay: nothing depends on it but what a new leader begins with
+		err := w.store.guarded(l.token, guard)
+		if err == nil && l.host.cutUntil <= w.c.Now() && w.store.downUntil <= w.c.Now() {
+			w.store.health = a.Health
+		}
+		next(err)
 	default:
 		panic(fmt.Sprint("nothing else is decided in so short a time: ", a.Do))
 	}
@@ -229,7 +246,7 @@ func (l *leader) do(actions []Action, then func()) {
 // again.
 func (l *leader) resign() {
 	h, session := l.host, l.host.session
-	h.lead = nil
+	h.lead, h.resigned = nil, l.token
 	var try func()
 	try = func() {
 		h.w.call(h, func() error { h.w.store.resign(l.token, session); return nil }, func(err error) {

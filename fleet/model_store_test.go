@@ -27,6 +27,8 @@ type simStore struct {
 	pieces    map[string]map[PieceID]PieceAt
 	reports   map[string]ReportAt // by key
 	submitted map[string]string   // id by idempotency key
+	vitals    map[string]Vitals   // by member
+	health    HealthReport
 
 	sessions   map[uint64]*host
 	expires    map[uint64]float64
@@ -57,6 +59,7 @@ func newSimStore(w *world) *simStore {
 	return &simStore{w: w, specs: map[string]Spec{}, orders: map[string]uint64{}, wishes: map[string]Wish{},
 		standings: map[string]Standing{}, standAt: map[string]metastore.Version{},
 		pieces: map[string]map[PieceID]PieceAt{}, reports: map[string]ReportAt{}, submitted: map[string]string{},
+		vitals:   map[string]Vitals{},
 		sessions: map[uint64]*host{}, expires: map[uint64]float64{},
 		born: map[uint64]float64{}, members: map[string]uint64{},
 		servers: map[string]seen{}, desired: map[string]wanted{}}
@@ -256,6 +259,8 @@ func (s *simStore) expire(session uint64) {
 	delete(s.expires, session)
 	if s.members[h.name] == session {
 		delete(s.members, h.name)
+		delete(s.vitals, h.name)
+		h.fullSince = 0
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.servers)) {
 		if v := s.servers[name]; v.session == session && v.there {
@@ -316,6 +321,8 @@ type snapshot struct {
 	experiments []Experiment
 	pieces      map[string]map[PieceID]PieceAt
 	reports     []ReportAt
+	vitals      map[string]Vitals
+	health      HealthReport
 }
 
 func (s *simStore) read(pieces bool) snapshot {
@@ -334,6 +341,7 @@ func (s *simStore) read(pieces bool) snapshot {
 			all.pieces[id] = maps.Clone(of)
 		}
 	}
+	all.vitals, all.health = maps.Clone(s.vitals), s.health
 	for _, key := range slices.Sorted(maps.Keys(s.reports)) {
 		all.reports = append(all.reports, s.reports[key])
 	}

@@ -49,6 +49,7 @@ type world struct {
 	jumped  bool               // a clock has
 	quiet   bool               // no more faults
 	killIn  int                // commits of leaders until the one who makes it is killed
+	read    map[uint64]float64 // when each leader has read the store, by token
 	done    bool
 	err     error
 	tally   *tally
@@ -62,6 +63,7 @@ type tally struct {
 	leads  int // leaders that have read the store
 	lost   int // answers
 	froms  int // retries from a step on
+	passed int // servers that a gang was given while another machine was full
 }
 
 const quietAt = 120 // seconds from which on there are no more faults
@@ -167,6 +169,7 @@ func (w *world) begin() {
 	for range w.r.IntN(6) {
 		w.after(w.between(1, quietAt), w.wish)
 	}
+	w.fill()
 	w.after(quietAt, w.calm)
 }
 
@@ -329,7 +332,8 @@ func runSchedules(t *testing.T, first, count int, faulty mutation) (sum tally, e
 			r:       rand.New(rand.NewPCG(uint64(i), 17)),
 			answers: map[string]string{},
 			parts:   map[string]string{}, broken: map[string]bool{}, erred: map[string]uint64{}, tops: map[string]int{},
-			tries: map[string]int{}, faults: map[string][]string{}, held: map[string]float64{}}
+			tries: map[string]int{}, faults: map[string][]string{}, held: map[string]float64{},
+			read: map[uint64]float64{}}
 		m, wrong := sim.New("fleet", func(b *sim.Builder) {
 			b.Horizon(20_000)
 			b.Node("world", func(n *sim.Node) {
@@ -362,8 +366,8 @@ func TestSchedules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d schedules, %d events, %d leaders, %d answers lost, %d retries from a step on", count, sum.events,
-		sum.leads, sum.lost, sum.froms)
+	t.Logf("%d schedules, %d events, %d leaders, %d answers lost, %d retries from a step on, %d servers given beside "+
+		"full machines", count, sum.events, sum.leads, sum.lost, sum.froms, sum.passed)
 	for from := Waiting; from <= Canceled; from++ {
 		for _, to := range moves[from] {
 			t.Logf("%10v to %-10v %7d", from, to, sum.moves[[2]PieceState{from, to}])

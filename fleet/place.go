@@ -22,6 +22,7 @@ const Role = "fleet"
 const (
 	bonusWarm       = 20
 	bonusCheckpoint = 30
+	malusSlow       = 200 // behind all that aren't slow
 )
 
 // turn is a class of a user: the experiments that are placed in the order of their submission.
@@ -213,6 +214,9 @@ func (s *State) placeSince(e *underway, since time.Duration) bool {
 			return true
 		}
 	}
+	if lacks != nil {
+		s.illness(lacks)
+	}
 	if s.head == nil && lacks != nil && lacks.small == never && s.now >= e.passed && s.capacity(lacks) > 0 {
 		s.head = &claim{lacks, fault, since}
 		if s.lifts(e) < 2 {
@@ -341,7 +345,7 @@ func (s *State) find(t *step, was *Piece) []Server {
 
 // may tells whether a machine may be taken for a step now.
 func (s *State) may(m *machine, t *step, fault []string) bool {
-	return !slices.Contains(fault, m.Name) && s.fits(m, t.experiment) == "" && !s.reserved(m, t)
+	return !slices.Contains(fault, m.Name) && s.fits(m, t.experiment) == "" && m.unwell() == "" && !s.reserved(m, t)
 }
 
 // freeOf is how many servers of a machine may be taken.
@@ -370,11 +374,11 @@ func (s *State) reserved(m *machine, t *step) bool {
 
 // score is a machine's, for a piece.
 func score(m *machine, e *underway, was *Piece) int {
-	load, warm, checkpoint := terms(m, e, was)
-	return load - warm - checkpoint
+	load, warm, checkpoint, slow := terms(m, e, was)
+	return load - warm - checkpoint + slow
 }
 
-func terms(m *machine, e *underway, was *Piece) (load, warm, checkpoint int) {
+func terms(m *machine, e *underway, was *Piece) (load, warm, checkpoint, slow int) {
 	load = 100 * m.promised / max(len(m.servers), 1)
 	if m.warm[e.ID] {
 		warm = bonusWarm
@@ -382,7 +386,7 @@ func terms(m *machine, e *underway, was *Piece) (load, warm, checkpoint int) {
 	if was != nil && len(was.Gang) > 0 && was.Gang[0].Member == m.Name {
 		checkpoint = bonusCheckpoint
 	}
-	return load, warm, checkpoint
+	return load, warm, checkpoint, malusSlow * m.slow()
 }
 
 // Has tells whether an experiment has a piece.
@@ -408,15 +412,15 @@ func (s *State) Why(id string, at PieceID) string {
 		was = &p.Piece
 	}
 	var text strings.Builder
-	fmt.Fprintf(&text, "piece %v of %s wants %d servers; the least score is taken: load - warm - checkpoint\n", at, id,
-		t.gang())
+	fmt.Fprintf(&text, "piece %v of %s wants %d servers; the least score is taken: load - warm - checkpoint + slow\n",
+		at, id, t.gang())
 	if s.head != nil {
 		fmt.Fprintf(&text, "step %d of %s has reserved what becomes free\n", s.head.step.number,
 			s.head.step.experiment.ID)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.machines)) {
 		m := s.machines[name]
-		why := s.fits(m, e)
+		why := cmp.Or(s.fits(m, e), m.unwell())
 		switch {
 		case why != "":
 			fmt.Fprintf(&text, "%-20s no: %s\n", name, why)
@@ -426,9 +430,12 @@ func (s *State) Why(id string, at PieceID) string {
 		case s.reserved(m, t):
 			why = "; reserved"
 		}
-		load, warm, checkpoint := terms(m, e, was)
-		fmt.Fprintf(&text, "%-20s %d of %d servers free, score %d = %d - %d - %d%s\n", name, m.free, len(m.servers),
-			load-warm-checkpoint, load, warm, checkpoint, why)
+		if m.condition.Health == Slow {
+			why += "; " + m.condition.Reason
+		}
+		load, warm, checkpoint, slow := terms(m, e, was)
+		fmt.Fprintf(&text, "%-20s %d of %d servers free, score %d = %d - %d - %d + %d%s\n", name, m.free,
+			len(m.servers), load-warm-checkpoint+slow, load, warm, checkpoint, slow, why)
 	}
 	return text.String()
 }

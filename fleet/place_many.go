@@ -77,8 +77,8 @@ func (s *State) sumsBut(t *step, fault []string) (x sums) {
 	return x
 }
 
-// findMany chooses servers of several machines of one build: of as few as possible, then of near ones, then of those
-// with the least score, by name. nil: there are none now.
+// findMany chooses servers of several machines of one build: of those that aren't slow, then of as few as possible,
+// then of near ones, then of those with the least score, by name. nil: there are none now.
 func (s *State) findMany(t *step, was *Piece, fault []string) []Server {
 	builds := map[string][]*machine{}
 	var free sums
@@ -95,7 +95,7 @@ func (s *State) findMany(t *step, was *Piece, fault []string) []Server {
 		}
 		all := builds[build]
 		slices.SortStableFunc(all, func(a, b *machine) int { // by name before
-			return cmp.Or(cmp.Compare(s.part(b, t.gang()), s.part(a, t.gang())),
+			return cmp.Or(cmp.Compare(a.slow(), b.slow()), cmp.Compare(s.part(b, t.gang()), s.part(a, t.gang())),
 				cmp.Compare(score(a, t.experiment, was), score(b, t.experiment, was)))
 		})
 		for _, first := range all[:min(len(all), gangStarts)] {
@@ -114,24 +114,28 @@ func (s *State) findMany(t *step, was *Piece, fault []string) []Server {
 type choice struct {
 	gang     []Server
 	machines []*machine
-	near     int // labels that each machine has in common with those before it
+	slow     int     // of the machines
+	apart    float64 // seconds between each two of them, together
+	near     int     // labels that each machine has in common with those before it
 }
 
 // before tells whether a choice is better than another one, which comes first where they are alike.
 func (c *choice) before(d *choice) bool {
-	return cmp.Or(cmp.Compare(len(d.gang), len(c.gang)), cmp.Compare(len(c.machines), len(d.machines)),
-		cmp.Compare(d.near, c.near)) < 0
+	return cmp.Or(cmp.Compare(len(d.gang), len(c.gang)), cmp.Compare(c.slow, d.slow),
+		cmp.Compare(len(c.machines), len(d.machines)), cmp.Compare(c.apart, d.apart), cmp.Compare(d.near, c.near)) < 0
 }
 
 // part is how many servers of a machine a gang may have that lacks so many.
 func (s *State) part(m *machine, lacks int) int { return min(s.freeOf(m), lacks, gangServers) }
 
 // choose makes a gang that begins with a machine: each next one is the one with the most servers of those that are
-// lacking, then the nearest one, then the one with the least score.
+// lacking, then the nearest one by what was measured, then by labels, then the one with the least score.
 func (s *State) choose(first *machine, all []*machine, t *step, was *Piece) *choice {
 	c := &choice{}
 	for next := first; next != nil && len(c.gang) < t.gang() && len(c.machines) < gangMachines; {
+		c.slow += next.slow()
 		c.near += near(next, c.machines)
+		c.apart += apart(next, c.machines)
 		c.machines = append(c.machines, next)
 		from := len(c.gang)
 		c.gang = s.pick(c.gang, next, min(t.gang(), len(c.gang)+gangServers))
@@ -144,7 +148,9 @@ func (s *State) choose(first *machine, all []*machine, t *step, was *Piece) *cho
 			if slices.Contains(c.machines, m) {
 				continue
 			}
-			if next == nil || cmp.Or(cmp.Compare(s.part(next, lacks), s.part(m, lacks)),
+			if next == nil || cmp.Or(cmp.Compare(m.slow(), next.slow()),
+				cmp.Compare(s.part(next, lacks), s.part(m, lacks)),
+				cmp.Compare(apart(m, c.machines), apart(next, c.machines)),
 				cmp.Compare(near(next, c.machines), near(m, c.machines)),
 				cmp.Compare(score(m, t.experiment, was), score(next, t.experiment, was))) < 0 {
 				next = m

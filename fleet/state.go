@@ -72,6 +72,14 @@ type State struct {
 	placeable bool // something may be placed that couldn't before
 	ahead     bool // what is placed may turn out not to count
 
+	running  map[*piece]bool // that are RUNNING
+	said     HealthReport    // the last
+	ill      int             // machines that are full or stuck
+	unjudged bool            // something was told by which machines are judged
+	judged   time.Duration
+	hushed   time.Duration // until when evictions wait
+	hushWhy  string        // what people are told meanwhile
+
 	moves, rest []Action // what this Decide has decided
 }
 
@@ -140,6 +148,7 @@ type piece struct {
 	since   time.Duration // in its state; -1: not seen yet
 	amiss   time.Duration // since when something is wrong with its gang; -1: nothing is
 	silence silence
+	meter   meter
 	due     time.Duration // of its deadline that comes first
 	queued  bool
 	dirty   bool
@@ -161,6 +170,15 @@ type machine struct {
 	free     int
 	promised int
 	warm     map[string]bool // experiments that it has hosted
+
+	condition Condition
+	present   bool    // it has been
+	vitals    *Vitals // as they were judged
+	newVitals *Vitals // to be judged
+	vitalsAt  time.Duration
+	pace      float64 // by that of others; 0: not known
+	paceAt    time.Duration
+	fellAt    time.Duration // since when it has been stuck or gone
 }
 
 // server is a server, as the view has it, or one that a piece names and that isn't there.
@@ -187,7 +205,8 @@ type asked struct {
 // NewState is that of a leader that has read nothing yet.
 func NewState(leader string, token uint64, rules Rules) *State {
 	return &State{rules: rules.withDefaults(), leader: leader, token: token, experiments: map[string]*underway{},
-		machines: map[string]*machine{}, servers: map[string]*server{}, users: map[string]int{}}
+		machines: map[string]*machine{}, servers: map[string]*server{}, users: map[string]int{},
+		running: map[*piece]bool{}, unjudged: true}
 }
 
 // never is a time that hasn't been seen yet.
@@ -302,7 +321,7 @@ func (s *State) PutMembers(members []cluster.Member, drained []string) {
 		}
 	}
 	s.drained = slices.Sorted(slices.Values(drained))
-	s.placeable = true
+	s.placeable, s.unjudged = true, true
 }
 
 func (s *State) machine(name string) *machine {
@@ -486,6 +505,9 @@ func (s *State) become(p *piece, value Piece) {
 	}
 	held := p.State != 0 && p.State.Holds()
 	p.Piece, p.since, p.amiss, p.queued = value, never, never, false
+	if delete(s.running, p); value.State == Running {
+		s.running[p] = true
+	}
 	s.count(p, 1)
 	if value.State.Holds() && !held {
 		e.holding++

@@ -4,6 +4,7 @@ package group
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/disco-sim/disco/app"
 	"github.com/disco-sim/disco/cluster"
+	"github.com/disco-sim/disco/fleet"
 	"github.com/disco-sim/disco/internal/groupcall"
 	"github.com/disco-sim/disco/metastore"
 	"github.com/urfave/cli/v2"
@@ -117,11 +119,24 @@ type picture struct {
 	Members   []cluster.Member  `json:"members"`
 	Servers   []cluster.Server  `json:"servers"`
 	Drained   []string          `json:"drained"`
+	Health    healths           `json:"health,omitempty"`    // of machines that simulate experiments; others are good
 	Malformed map[string]string `json:"malformed,omitempty"` // members whose values can't be read
 }
 
+// healths is what the leader of experiments says of machines.
+type healths map[string]fleet.Condition
+
+// healthOf reads that.
+func healthOf(ctx context.Context, s *metastore.Store) (healths, error) {
+	r, err := fleet.ReadHealth(ctx, s)
+	if bad := (*fleet.MalformedError)(nil); errors.As(err, &bad) {
+		return nil, nil // a newer leader's: it isn't shown
+	}
+	return r.Machines, err
+}
+
 // look makes a picture. Where the store can't say who leads now, it is who led before.
-func look(ctx context.Context, c *app.Call, v *cluster.View, before string) (*picture, error) {
+func look(ctx context.Context, c *app.Call, s *metastore.Store, v *cluster.View, before string) (*picture, error) {
 	limited, cancel, err := groupcall.Bounded(ctx, c)
 	if err != nil {
 		return nil, err
@@ -134,7 +149,11 @@ func look(ctx context.Context, c *app.Call, v *cluster.View, before string) (*pi
 	case err != nil:
 		leader.Member = before
 	}
-	p := &picture{Leader: leader.Member, Members: append([]cluster.Member{}, v.Members()...),
+	health, err := healthOf(limited, s)
+	if err != nil && (ctx.Err() != nil || !c.Bool("watch")) {
+		return nil, err
+	}
+	p := &picture{Leader: leader.Member, Health: health, Members: append([]cluster.Member{}, v.Members()...),
 		Servers: append([]cluster.Server{}, v.Servers()...), Drained: append([]string{}, v.Drained()...)}
 	for name, err := range v.Malformed() {
 		if p.Malformed == nil {
@@ -157,7 +176,7 @@ func showCluster(ctx context.Context, c *app.Call, s *metastore.Store) error {
 	}
 	defer v.Close()
 	if !c.Bool("watch") {
-		p, err := look(ctx, c, v, "")
+		p, err := look(ctx, c, s, v, "")
 		if err == nil {
 			err = p.write(c)
 		}
@@ -175,23 +194,29 @@ func showCluster(ctx context.Context, c *app.Call, s *metastore.Store) error {
 		return err
 	}
 	defer w.Stop()
+	h, err := fleet.FollowHealth(s, func() bool { note(); return ctx.Err() == nil })
+	if err != nil {
+		return err
+	}
+	defer h.Stop()
 	go func() {
 		for change, err := v.AwaitAvailable(ctx, 0); err == nil; change, err = v.AwaitAvailable(ctx, change) {
 			note()
 		}
 	}()
-	return follow(ctx, c, s, note, func(ctx context.Context) error { return showChanges(ctx, c, v, changed) })
+	return follow(ctx, c, s, note, func(ctx context.Context) error { return showChanges(ctx, c, s, v, changed) })
 }
 
 // showChanges shows the cluster after each change.
-func showChanges(ctx context.Context, c *app.Call, v *cluster.View, changed <-chan struct{}) error {
+func showChanges(ctx context.Context, c *app.Call, s *metastore.Store, v *cluster.View,
+	changed <-chan struct{}) error {
 	for leader := ""; ; {
 		select {
 		case <-changed:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		p, err := look(ctx, c, v, leader)
+		p, err := look(ctx, c, s, v, leader)
 		if err != nil {
 			return err
 		}
@@ -235,6 +260,9 @@ func (p *picture) members(out *strings.Builder) {
 		}
 		if slices.Contains(p.Drained, m.Name) {
 			note = append(note, "drained")
+		}
+		if h, not := p.Health[m.Name]; not && h.Health != fleet.Gone {
+			note = append(note, fmt.Sprintf("%v: %s", h.Health, h.Reason))
 		}
 		rows = append(rows, []string{m.Name, string(m.Status), groupcall.Since(m.Since), fmt.Sprint(m.Slots), m.Version,
 			m.Host,

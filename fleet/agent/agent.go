@@ -27,6 +27,7 @@ type Store interface {
 	Piece(ctx context.Context, id string, p fleet.PieceID) (fleet.PieceAt, error)
 	PutReport(ctx context.Context, member, id string, p fleet.PieceID, r fleet.Report) error
 	PutLog(ctx context.Context, id string, a fleet.AttemptID, text []byte) error
+	PutVitals(ctx context.Context, member string, v fleet.Vitals) error
 }
 
 var _ Store = (*fleet.Client)(nil)
@@ -43,11 +44,14 @@ type Options struct {
 	// Runs are those over several machines that this one takes. nil: it has no part of gangs of several machines.
 	Runs Runs
 
-	Progress time.Duration    // between two reports of an attempt that runs; 1 s if 0
-	Log      time.Duration    // between two writings of its log; 5 s if 0
-	Sweep    time.Duration    // between two sweeps of the executor; 120 s if 0
-	Report   func(err error)  // gets what goes wrong where no caller waits; any goroutine calls it
-	Now      func() time.Time // for people; time.Now if nil
+	Progress time.Duration // between two reports of an attempt that runs; 1 s if 0
+	Log      time.Duration // between two writings of its log; 5 s if 0
+	Sweep    time.Duration // between two sweeps of the executor; 120 s if 0
+	Vitals   time.Duration // between two looks at how the machine is; fleet.VitalsEvery if 0
+	// Far gives the measured round trip to other members, in seconds; nil: it isn't measured.
+	Far    func() map[string]float64
+	Report func(err error)  // gets what goes wrong where no caller waits; any goroutine calls it
+	Now    func() time.Time // for people; time.Now if nil
 }
 
 // Runs are the runs over several machines that a machine takes.
@@ -63,6 +67,8 @@ type Agent struct {
 	cancel  context.CancelFunc
 	waiters sync.WaitGroup // goroutines of attempts, and the one that sweeps
 
+	starts executor.Circuit // whether the executor starts what it is given
+
 	mu    sync.Mutex
 	hosts map[cluster.Assignment]*server // which server has which partition
 }
@@ -76,7 +82,9 @@ func New(o Options) *Agent {
 	}
 	a := &Agent{o: o, hosts: map[cluster.Assignment]*server{}}
 	a.closed, a.cancel = context.WithCancel(context.Background())
+	a.o.Vitals = cmp.Or(a.o.Vitals, fleet.VitalsEvery)
 	a.waiters.Go(a.sweep)
+	a.waiters.Go(a.sendVitals)
 	return a
 }
 

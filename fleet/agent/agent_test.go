@@ -17,6 +17,7 @@ import (
 	"github.com/disco-sim/disco/cluster"
 	"github.com/disco-sim/disco/fleet"
 	"github.com/disco-sim/disco/fleet/agent"
+	"github.com/disco-sim/disco/fleet/executor"
 	"github.com/disco-sim/disco/fleet/executor/local"
 	"github.com/disco-sim/disco/internal/launch/launchtest"
 	"github.com/disco-sim/disco/internal/leaktest"
@@ -53,6 +54,11 @@ type fixture struct {
 
 // setUp makes one with three servers.
 func setUp(t *testing.T) *fixture {
+	return setUpWith(t, func(e executor.Executor) executor.Executor { return e })
+}
+
+// setUpWith is setUp; wrap gives the executor that the agent has.
+func setUpWith(t *testing.T, wrap func(executor.Executor) executor.Executor) *fixture {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	t.Cleanup(cancel)
 	f := &fixture{T: t, ctx: ctx, server: mem.NewServer(time.Hour), work: filepath.Join(t.TempDir(), "work")}
@@ -68,8 +74,8 @@ func setUp(t *testing.T) *fixture {
 	l, err := local.Open(ctx, local.Options{Program: "/proc/self/exe", Work: f.work, Owner: "test/h1",
 		Env: []string{programVariable + "=1"}, Grace: 5 * time.Second, Fetch: own.Blob})
 	f.must(err)
-	f.agent = agent.New(agent.Options{Member: "h1", Store: own, Executor: l, Progress: 20 * time.Millisecond,
-		Log: 20 * time.Millisecond, Sweep: 50 * time.Millisecond, Report: f.report,
+	f.agent = agent.New(agent.Options{Member: "h1", Store: own, Executor: wrap(l), Progress: 20 * time.Millisecond,
+		Log: 20 * time.Millisecond, Sweep: 50 * time.Millisecond, Vitals: 20 * time.Millisecond, Report: f.report,
 		Place: func(s *fleet.Spec, p fleet.PieceID) string { return filepath.Join(s.Place, s.ID, p.String()) }})
 	f.member, err = cluster.Join(ctx, theirs, cluster.Options{Name: "h1", Version: "1", Slots: 3,
 		Runner: f.agent.Runner, Report: f.report})

@@ -32,6 +32,9 @@ type work struct {
 	job   *executor.Job
 	began time.Time
 
+	start       uint64 // its number for the circuit
+	startedOnce sync.Once
+
 	run     executor.Run
 	watched chan struct{} // closed when nobody watches over run any more
 	giveUp  chan struct{} // closed when the server gives the attempt up
@@ -59,7 +62,7 @@ func (s *server) Initialize(ctx context.Context, as cluster.Assignment) ([]strin
 	w := &work{a: s.a, as: as, id: id, giveUp: make(chan struct{}), began: s.a.o.Now().UTC()}
 	final := false
 	if w.job, final, err = s.a.job(ctx, as, id); err == nil {
-		err = s.a.o.Executor.Prepare(ctx, w.job)
+		err = w.prepare(ctx)
 	}
 	if err == nil {
 		s.work = w
@@ -80,6 +83,23 @@ func (s *server) Initialize(ctx context.Context, as cluster.Assignment) ([]strin
 	return nil, errors.Join(err, w.report(ctx, fleet.Report{State: state, Error: e}))
 }
 
+// prepare prepares a job, unless the executor starts nothing now.
+func (w *work) prepare(ctx context.Context) error {
+	var err error
+	if w.start, err = w.a.starts.Allow(time.Now()); err != nil {
+		return fmt.Errorf("the executor of %s: %w", w.a.o.Member, err)
+	}
+	if err = w.a.o.Executor.Prepare(ctx, w.job); err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		w.started(executor.Neither, nil)
+	} else {
+		w.started(executor.HasFailed, err)
+	}
+	return err
+}
+
 // short bounds a message.
 func short(text string) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
@@ -94,6 +114,7 @@ func (s *server) Activate(context.Context) error {
 	}
 	run, err := s.a.o.Executor.Start(w.job)
 	if err != nil {
+		w.started(executor.HasFailed, err)
 		return err
 	}
 	w.run, w.watched = run, make(chan struct{})
@@ -133,6 +154,7 @@ func (s *server) Terminate(ctx context.Context) error {
 		return s.a.endRun(ctx, s.as)
 	}
 	close(w.giveUp)
+	defer w.started(executor.Neither, nil)
 	r := fleet.Report{State: fleet.Canceled}
 	if w.run != nil {
 		if err := w.run.Stop(context.WithoutCancel(ctx)); err != nil {
@@ -173,6 +195,9 @@ func (w *work) watch(run executor.Run) {
 		case <-progress.C:
 			if p := run.Progress(); p != said {
 				said = p
+				if p.Events > 0 || p.Now > 0 {
+					w.started(executor.Succeeded, nil)
+				}
 				w.complain(ctx, w.report(ctx, fleet.Report{State: fleet.Running, Progress: p}))
 			}
 		case <-logs.C:
@@ -196,6 +221,7 @@ func (w *work) complain(ctx context.Context, err error) {
 
 // end reports the end of a run that has ended by itself, and frees the servers.
 func (w *work) end(run executor.Run) {
+	w.judge(run)
 	out := run.Outcome()
 	ctx, cancel := context.WithTimeout(w.a.closed, reportMax)
 	w.complain(ctx, w.a.o.Store.PutLog(ctx, w.as.Experiment, w.id, run.Output()))

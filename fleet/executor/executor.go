@@ -35,6 +35,12 @@ type Executor interface {
 	Close(ctx context.Context) error
 }
 
+// Vital is an executor that knows how its machine is, or the machines behind it. Any goroutine may call it.
+type Vital interface {
+	// Vitals fills in what it knows: shares in use, and machines on which nothing is started now.
+	Vitals(v *fleet.Vitals)
+}
+
 // Run is an attempt that was started. Any goroutine may call its methods.
 type Run interface {
 	// Progress is how far it is; the last that the run has said.

@@ -55,6 +55,7 @@ type Local struct {
 	mu    sync.Mutex
 	jobs  map[string]bool // prepared, by name
 	runs  map[string]*run // of them those that were started, and are not done
+	busy  busy            // of the processors, the last
 	cache sync.Mutex      // one at a time looks for what can be removed
 }
 

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/disco-sim/disco/fleet"
+	"github.com/disco-sim/disco/fleet/executor"
+)
+
+// vitalsAtLeast is how often vitals are written of which nothing has changed.
+const vitalsAtLeast = 10 * time.Second
+
+// sendVitals writes the agent's vitals until Close: soon where something has changed.
+func (a *Agent) sendVitals() {
+	vital, ok := a.o.Executor.(executor.Vital)
+	if !ok {
+		return
+	}
+	var last fleet.Vitals
+	var written, due time.Time
+	said := ""
+	timer := time.NewTimer(rand.N(a.o.Vitals) + a.o.Vitals/2)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-a.closed.Done():
+			return
+		}
+		v := fleet.Vitals{Number: last.Number + 1}
+		if !due.IsZero() {
+			v.Lag = max(0, time.Since(due)).Truncate(a.o.Vitals / 4)
+		}
+		vital.Vitals(&v)
+		a.fill(&v)
+		for _, x := range []*float64{&v.Processors, &v.Memory, &v.Disk} {
+			*x = math.Round(*x*100) / 100
+		}
+		if !same(&v, &last) || time.Since(written) >= vitalsAtLeast {
+			err := a.putVitals(v)
+			switch {
+			case err == nil:
+				last, written, said = v, time.Now(), ""
+			case a.closed.Err() == nil && said == "": // once, until they can be written again
+				said = err.Error()
+				a.o.Report(fmt.Errorf("the vitals of %s can't be written: %w", a.o.Member, err))
+			}
+		}
+		timer.Reset(a.o.Vitals)
+		due = time.Now().Add(a.o.Vitals)
+	}
+}
+
+// vitalsMost is how long a writing of vitals may take.
+const vitalsMost = 5 * time.Second
+
+func (a *Agent) putVitals(v fleet.Vitals) error {
+	ctx, cancel := context.WithTimeout(a.closed, vitalsMost)
+	defer cancel()
+	return a.o.Store.PutVitals(ctx, a.o.Member, v)
+}
+
+// same tells whether vitals say the same, but for how busy the processors are.
+func same(a, b *fleet.Vitals) bool {
+	return a.Memory == b.Memory && a.Disk == b.Disk && a.Lag == b.Lag && a.Refuses == b.Refuses && a.Trial == b.Trial &&
+		maps.Equal(a.Troubles, b.Troubles) && maps.Equal(a.Far, b.Far)
+}
+
+// fill adds what the agent knows itself.
+func (a *Agent) fill(v *fleet.Vitals) {
+	why, trial := a.starts.Refusal(time.Now())
+	v.Trial = trial
+	if open := (*executor.OpenError)(nil); errors.As(why, &open) {
+		v.Refuses = oneLine(open.Why.Error())
+	}
+	if a.o.Far != nil {
+		v.Far = a.o.Far()
+	}
+}
+
+// oneLine makes a text one line.
+func oneLine(text string) string { return short(fleet.Line(text)) }
+
+// started notes what a start has come to, once for each attempt.
+func (w *work) started(r executor.Result, why error) {
+	w.startedOnce.Do(func() { w.a.starts.Done(time.Now(), w.start, r, why) })
+}
+
+// judge notes whether a run that has ended had been started: it hadn't where it has done nothing, by this machine's
+// fault.
+func (w *work) judge(run executor.Run) {
+	out, p := run.Outcome(), run.Progress()
+	e := out.Error
+	switch {
+	case e == nil || e.Type != fleet.ErrorMachine || p.Events > 0 || p.Now > 0:
+		w.started(executor.Succeeded, nil)
+	case len(w.job.Machines) > 0 && e.Where != w.a.o.Member:
+		w.started(executor.Neither, nil) // nobody knows whose fault it is, or it is another one's
+	default:
+		w.started(executor.HasFailed, errors.New(e.Message))
+	}
+}
