@@ -19,6 +19,14 @@ none:
 	MOVB $0, ret+0(FP)
 	RET
 
+// func ticks() uint64
+TEXT ·ticks(SB), NOSPLIT, $0-8
+	RDTSC
+	SHLQ $32, DX
+	ORQ DX, AX
+	MOVQ AX, ret+0(FP)
+	RET
+
 // func demote(p *uint64, lines uint64)
 // The assembler has no name for CLDEMOTE (AX). It is a NOP with a hint: processors without it do nothing there.
 TEXT ·demote(SB), NOSPLIT, $0-16

@@ -26,19 +26,20 @@ type Producer struct {
 	view  // immutable
 
 	// Owned by the producer. All are positions, except the header words.
-	staged uint64 // end of the committed records; the next claim starts here
-	bound  uint64 // Invariant: staged never passes it; as computed by turn, or less
-	header uint64 // header word of a record up to bound, without its length
-	limit  uint64 // Invariant: staged never passes it; the cached head + capacity - 8
-	first  uint64 // header word of the first committed record, 0: none is staged
-	tail   uint64 // end of the published records, where first will be stored
-	claim  uint64 // header word of the claimed record without its lap, 0: none
-	pad    uint64 // bytes of padding in front of the claimed record
-	count  int    // records committed since the last Publish
-	later  bool   // Prepare has been called: it asks for lines, not who publishes
-	apart  bool   // the consumer waits for each record, as far as the last look at the head shows
-	due    uint64 // bytes to ask for in Prepare, 0: none
-	look   int    // records that are published alone up to the next such look
+	staged uint64  // end of the committed records; the next claim starts here
+	bound  uint64  // Invariant: staged never passes it; as computed by turn, or less
+	header uint64  // header word of a record up to bound, without its length
+	limit  uint64  // Invariant: staged never passes it; the cached head + capacity - 8
+	first  uint64  // header word of the first committed record, 0: none is staged
+	tail   uint64  // end of the published records, where first will be stored
+	claim  uint64  // header word of the claimed record without its lap, 0: none
+	pad    uint64  // bytes of padding in front of the claimed record
+	count  int     // records committed since the last Publish
+	later  bool    // Prepare has been called: it asks for lines, not who publishes
+	apart  bool    // the consumer waits for each record, as far as the last look at the head shows
+	due    uint64  // bytes to ask for in Prepare, 0: none
+	look   int     // records that are published alone up to the next such look
+	giving *giving // whether lines of such records are given away; nil: this processor can't
 
 	refuse uint64 // claims of so many bytes or more are refused: maxBody+1, 0 once err is set
 	err    error  // why the ring takes no more records, nil while it does
@@ -61,6 +62,9 @@ func OpenProducer(mem []byte) (*Producer, error) {
 		tail:   start,
 		limit:  start + v.capacity - headerBytes,
 		refuse: v.maxBody + 1,
+	}
+	if demotes {
+		p.giving = &giving{}
 	}
 	p.turn()
 	return p, nil
@@ -276,7 +280,7 @@ func (p *Producer) PublishAlone(w0, w1, w2, w3 uint64, rest []byte) bool {
 	race.ReleaseMerge(p.word(at))
 	p.probe.step(publishHeader, p.slot(at))
 	storeRelease(p.word(at), p.header|n|lineBit)
-	if demotes {
+	if p.giving != nil && p.giving.gives() {
 		demote(p.word(at), (next-at)/lineBytes)
 	}
 	p.look, p.staged, p.tail = p.look-1, next, next
