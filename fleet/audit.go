@@ -88,7 +88,7 @@ func deedOf(v metastore.Value) (e Deed, err error) {
 // written or sooner, until f fails or ctx ends. What can't be read is given to problem.
 func (c *Client) FollowAudit(ctx context.Context, f func(Deed) error, problem func(error)) error {
 	woken := make(chan struct{}, 1)
-	w, err := c.FollowChanges(func() bool {
+	w, err := c.FollowChanges(func(string) bool {
 		select {
 		case woken <- struct{}{}:
 		default:

@@ -126,13 +126,22 @@ func (c *Client) op(do metastore.OpKind, key string, value any) (metastore.Op, e
 	return metastore.Op{Path: key, Do: do, Value: raw}, err
 }
 
-// wake is the operation that has the leader look.
-func (c *Client) wake() (metastore.Op, error) { return c.op(metastore.Set, keyChanged, rand.Text()) }
+// wake is the operation that has the leader look: at an experiment, or at reports alone where that is "".
+func (c *Client) wake(id string) (metastore.Op, error) {
+	return c.op(metastore.Set, keyChanged, id+" "+rand.Text())
+}
 
 // FollowChanges calls f, at first too, whenever somebody has written what the leader is to see, until f returns false
-// or the watch is stopped. Of several changes in a row some may be one call.
-func (c *Client) FollowChanges(f func() (keep bool)) (*metastore.Watch, error) {
-	return c.store.Follow(keyChanged, func(metastore.Value, string) bool { return f() })
+// or the watch is stopped. Of several changes in a row some may be one call. value is what they have written: the
+// experiment's id, a space and something random; "" where nothing is there, or it can't be read.
+func (c *Client) FollowChanges(f func(value string) (keep bool)) (*metastore.Watch, error) {
+	return c.store.Follow(keyChanged, func(v metastore.Value, _ string) bool {
+		text := ""
+		if v.HasValue() && v.Decode(&text) != nil {
+			text = ""
+		}
+		return f(text)
+	})
 }
 
 // at is the condition that a key is as it was read; the zero version says that it held nothing.

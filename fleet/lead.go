@@ -86,6 +86,8 @@ type term struct {
 	healthRead bool            // what was said of machines was read
 	malformed  map[string]bool // keys that were reported
 	looked     time.Time
+	full       time.Time // when all of all experiments was read
+	hints      hints
 	swept      time.Time
 	unused     map[BlobAt]time.Duration // since when
 }
@@ -108,7 +110,11 @@ func (t *term) run(ctx context.Context) error {
 		}
 	})
 	changed, seen := make(chan struct{}, 1), make(chan struct{}, 1)
-	watch, err := t.Client.FollowChanges(func() bool { wake(changed); return ctx.Err() == nil })
+	watch, err := t.Client.FollowChanges(func(value string) bool {
+		t.hints.add(value)
+		wake(changed)
+		return ctx.Err() == nil
+	})
 	if err != nil {
 		return err
 	}
@@ -157,6 +163,7 @@ func wake(c chan struct{}) {
 // follow reads everything, and then decides whenever something has changed or a time has come.
 func (t *term) follow(ctx context.Context, changed, seen chan struct{}) error {
 	t.state, t.loaded, t.healthRead = NewState(t.Name, t.lead.Token(), t.Rules), map[string]bool{}, false
+	t.full = time.Time{}
 	look := true
 	for {
 		if look {
@@ -210,8 +217,7 @@ func (t *term) wait(ctx context.Context, changed, seen chan struct{}) (look bool
 // look reads what people and agents may have written, and pieces of experiments that it hasn't read.
 func (t *term) look(ctx context.Context) error {
 	t.looked = time.Now()
-	var all []Experiment
-	err := t.call(ctx, func(ctx context.Context) (err error) { all, err = t.Client.List(ctx); return err })
+	all, err := t.experiments(ctx)
 	if err != nil {
 		return err
 	}

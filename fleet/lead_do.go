@@ -52,15 +52,15 @@ func (t *term) do(ctx context.Context, actions []Action) error {
 	return nil
 }
 
-// each does something with each of some actions, several at a time, and gives an error of them.
-func each(actions []Action, f func(i int, a *Action) error) error {
+// each does something with each of some things, several at a time, and gives an error of them.
+func each[T any](things []T, f func(i int, x *T) error) error {
 	var all sync.WaitGroup
-	errs := make([]error, len(actions))
+	errs := make([]error, len(things))
 	places := make(chan struct{}, atOnce)
-	for i := range actions {
+	for i := range things {
 		places <- struct{}{}
 		all.Go(func() {
-			errs[i] = f(i, &actions[i])
+			errs[i] = f(i, &things[i])
 			<-places
 		})
 	}

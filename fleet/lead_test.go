@@ -121,7 +121,7 @@ func plant(ctx context.Context, t testing.TB, c *Client, spec Spec) {
 		}
 		ops = append(ops, op)
 	}
-	op, err := c.wake()
+	op, err := c.wake(spec.ID)
 	if err == nil {
 		err = c.store.Commit(ctx, nil, append(ops, op))
 	}

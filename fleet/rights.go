@@ -164,7 +164,7 @@ func (c *Client) makeOwn(ctx context.Context, a *metastore.Access) error {
 			return err
 		}
 	}
-	op, err := c.wake()
+	op, err := c.wake("")
 	if err != nil {
 		return err
 	}

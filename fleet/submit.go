@@ -238,6 +238,6 @@ func (c *Client) submission(spec *Spec, wish Wish, now time.Time) ([]metastore.C
 		add(c.op(metastore.Set, key, d)) // a removal that has begun before fails
 	}
 	add(c.noted(now, "submit", spec.ID, ""))
-	add(c.wake())
+	add(c.wake(spec.ID))
 	return conds, ops, errors.Join(errs...)
 }

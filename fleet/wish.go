@@ -201,7 +201,7 @@ func (c *Client) putWish(ctx context.Context, e *Experiment, w Wish, do string) 
 	add := func(op metastore.Op, err error) { ops, errs = append(ops, op), append(errs, err) }
 	add(c.op(metastore.Set, wishKey(e.ID), w))
 	add(c.noted(w.At, what, e.ID, w.Why))
-	add(c.wake())
+	add(c.wake(e.ID))
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}

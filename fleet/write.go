@@ -165,7 +165,7 @@ func (c *Client) PutReport(ctx context.Context, member, id string, p PieceID, r 
 		}
 		ops := []metastore.Op{op}
 		if was.Attempt != r.Attempt || was.State != r.State {
-			wake, err := c.wake()
+			wake, err := c.wake("")
 			if err != nil {
 				return err
 			}
