@@ -24,3 +24,9 @@ func column[T uint8 | uint32 | uint64 | float64 | crossLink | Mesh](c *columns, 
 		*v = there
 	}
 }
+
+// entriesIn are the entries for which there is room in some memory that begins at a multiple of 8. They have no
+// pointers, so it needn't be the heap's.
+func entriesIn(mem []byte) []entry {
+	return unsafe.Slice((*entry)(unsafe.Pointer(unsafe.SliceData(mem))), len(mem)/int(unsafe.Sizeof(entry{})))
+}

@@ -27,6 +27,10 @@ func (e *Engine) EachPendingOf(wanted func(n int) bool, yield func(n int, encode
 // PendingCopy is what was pending at the end of a leg, for who encodes it while the Engine goes on. Its memory is used
 // again by the next copy. One goroutine uses it at a time.
 type PendingCopy struct {
+	// Memory gives so many bytes, at a multiple of 8, for what is copied: 64 KiB or 1 MiB; nil: they are of the heap.
+	// It is set before the first copy, and what it gives is in use until all of this PendingCopy isn't any more.
+	Memory func(bytes int) []byte
+
 	plan   *Plan
 	store  *store
 	blocks [][]entry // of blockEntries each
@@ -48,6 +52,7 @@ func (e *Engine) CopyPending(c *PendingCopy) error {
 	}
 	if c.store == nil {
 		c.store = newStore()
+		c.store.memory = c.Memory
 	}
 	c.plan, c.size = e.plan, 0
 	cells := 0 // bytes of those in use
@@ -80,7 +85,8 @@ func (c *PendingCopy) Bytes() int64 {
 	return bytes
 }
 
-// Grows is how much memory, at most, a copy of what is pending takes beside what c has. It is called between two legs.
+// Grows is how much memory, at most, a copy of what is pending takes beside what c has: between two legs, or in the
+// middle of one, of what is pending then.
 func (c *PendingCopy) Grows(e *Engine) int64 {
 	entries, blocks := e.numPending(), 0
 	if blocks = (entries+blockEntries-1)/blockEntries - len(c.blocks); blocks < 0 {
@@ -98,11 +104,19 @@ func (c *PendingCopy) Grows(e *Engine) int64 {
 func (c *PendingCopy) append(part []entry) int {
 	block, at := c.size/blockEntries, c.size%blockEntries
 	if block == len(c.blocks) {
-		c.blocks = append(c.blocks, make([]entry, blockEntries))
+		c.blocks = append(c.blocks, c.newBlock())
 	}
 	n := copy(c.blocks[block][at:], part)
 	c.size += n
 	return n
+}
+
+// newBlock is memory for entries.
+func (c *PendingCopy) newBlock() []entry {
+	if c.Memory == nil {
+		return make([]entry, blockEntries)
+	}
+	return entriesIn(c.Memory(blockEntries * entryBytes))
 }
 
 // eachPart visits all entries.

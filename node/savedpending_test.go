@@ -42,6 +42,24 @@ func fillForCopies(t *testing.T, e *Engine) (leased map[uint64][]byte) {
 // payloads are freed, their memory is given back and written over. So it is where most of the cells are in use, and
 // where few are; and the copy's memory is used for the next one.
 func TestPendingCopy(t *testing.T) {
+	t.Run("heap", func(t *testing.T) { pendingCopy(t, nil) })
+	given := 0
+	t.Run("other memory", func(t *testing.T) {
+		pendingCopy(t, func(bytes int) []byte {
+			given++
+			b := make([]byte, bytes) // as somebody else has left it
+			for i := range b {
+				b[i] = 0xa5
+			}
+			return b
+		})
+	})
+	if given == 0 {
+		t.Error("no memory was asked for")
+	}
+}
+
+func pendingCopy(t *testing.T, memory func(bytes int) []byte) {
 	var leased map[uint64][]byte
 	e := newSink(t, func(lease uint64) { clear(leased[lease]) },
 		func(*Simproc, []Event) error { return nil })
@@ -49,7 +67,7 @@ func TestPendingCopy(t *testing.T) {
 	if err := e.ReceiveBound(1, Never); err != nil {
 		t.Fatal(err)
 	}
-	var c PendingCopy
+	c := PendingCopy{Memory: memory}
 	if err := e.CopyPending(&c); err == nil {
 		t.Error("what is pending was copied in the middle of a leg")
 	}

@@ -28,7 +28,8 @@ type store struct {
 	bufferBytes int                     // all buffers, free and in use
 	freeBytes   int                     // those that are free
 
-	spare []*[chunkBytes]byte // of a copy: chunks of the one before
+	spare  []*[chunkBytes]byte    // of a copy: chunks of the one before
+	memory func(bytes int) []byte // of a copy: gives chunks; nil: they are of the heap
 
 	giveBack func(lease uint64) // ends the lease of a payload that was filed in place
 }
@@ -124,7 +125,10 @@ func (s *store) take(class uint32) uint32 {
 // newChunk is memory for cells.
 func (s *store) newChunk() *[chunkBytes]byte {
 	n := len(s.spare)
-	if n == 0 {
+	switch {
+	case n == 0 && s.memory != nil:
+		return (*[chunkBytes]byte)(s.memory(chunkBytes))
+	case n == 0:
 		return new([chunkBytes]byte)
 	}
 	c := s.spare[n-1]

@@ -16,15 +16,19 @@ import (
 // by itself.
 func mapFile(fd, size int, m mapping) ([]byte, error) {
 	prot, flags := m.bits()
-	if !m.huge {
-		at, err := unix.MmapPtr(fd, 0, nil, uintptr(size), prot, flags)
-		if err != nil {
-			return nil, err
-		}
-		return unsafe.Slice((*byte)(at), size), nil
+	if m.huge {
+		return mapAligned(fd, size, prot, flags)
 	}
-	// Reserve address space with room to align in, map over the aligned part, and
-	// give the two ends back.
+	at, err := unix.MmapPtr(fd, 0, nil, uintptr(size), prot, flags)
+	if err != nil {
+		return nil, err
+	}
+	return unsafe.Slice((*byte)(at), size), nil
+}
+
+// mapAligned maps at a multiple of a huge page's size: it reserves address space with
+// room to align in, maps over the aligned part, and gives the two ends back.
+func mapAligned(fd, size, prot, flags int) ([]byte, error) {
 	room := uintptr(size) + hugePageBytes
 	base, err := unix.MmapPtr(-1, 0, nil, room, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
 	if err != nil {

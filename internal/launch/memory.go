@@ -109,10 +109,7 @@ func (l *Launch) stop() <-chan struct{} {
 
 // watch closes asked when the run is to end: when Config.Stop says so, or its memory is used up. It ends with ctx.
 func (m *memory) watch(ctx context.Context, sets []*workerSet) {
-	if m.used == nil {
-		m.used = m.measure(sets)
-	}
-	m.sets.Store(&sets)
+	m.begin(sets)
 	ticker := time.NewTicker(memoryEvery)
 	defer ticker.Stop()
 	for {
@@ -132,6 +129,17 @@ func (m *memory) watch(ctx context.Context, sets []*workerSet) {
 			return
 		}
 	}
+}
+
+// begin has used give what sets take.
+func (m *memory) begin(sets []*workerSet) {
+	if m.sets.Load() != nil {
+		return
+	}
+	if m.used == nil {
+		m.used = m.measure(sets)
+	}
+	m.sets.Store(&sets)
 }
 
 // on names a machine; empty: this one.
@@ -263,6 +271,18 @@ func (m *memory) room(ws *workerSet) func(w int) (direct bool, bytes int64) {
 		bytes, known := rooms[machine]
 		return ends || known && bytes <= 0, max(bytes, 0)
 	}
+}
+
+// ahead is how many bytes a worker of the set may take for checkpoints before a replication begins: half of what there
+// will be when the run takes what it was expected to take. 0: it isn't known, as on other machines, or there are none.
+func (m *memory) ahead(ws *workerSet) int64 {
+	if m == nil || m.sets.Load() == nil || m.l.cfg.Machines != nil || ws.checkpointing.store == nil {
+		return 0
+	}
+	t := m.taken(*m.sets.Load())[0]
+	e, share := m.state(&t)
+	left := share*float64(e.Limit) - max(float64(e.Used), m.expected) - float64(e.Saving)
+	return int64(max(0, left/2/float64(max(1, t.workers))))
 }
 
 // done takes in what a worker says of a replication that was interrupted.

@@ -215,6 +215,7 @@ func (l *Launch) lead(ctx context.Context, sets []*workerSet, s *schedule) error
 	defer ticking.Wait()
 	defer cancel()       // before it is waited for
 	if l.memory != nil { // but in tests
+		l.memory.begin(sets)
 		ticking.Go(func() { l.memory.watch(ctx, sets) })
 	}
 	if l.cfg.Checkpoint != nil {

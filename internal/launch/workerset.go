@@ -173,7 +173,7 @@ func (ws *workerSet) replication(ctx context.Context, r int) error {
 	if err != nil {
 		return err
 	}
-	p.Until = until
+	p.Until, p.Room = until, ws.launch.memory.ahead(ws)
 	if _, err := s.request(ctx, toAll(&worker.Message{Type: worker.TypePrepare, Prepare: p}),
 		worker.TypeReady); err != nil {
 		return err

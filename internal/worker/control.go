@@ -227,6 +227,9 @@ type Prepare struct {
 
 	// Look has the launcher asked for a record before the outside world is asked; Keep has it keep what that answers.
 	Look, Keep bool
+
+	// Room is how many bytes the worker may take for checkpoints; 0: it isn't known, or there are none.
+	Room int64
 }
 
 // Save has a worker make its part of a checkpoint, between two legs.

@@ -261,6 +261,7 @@ func (p *Prepare) fields(c *wire.Codec) {
 	c.Float(&p.Epoch)
 	c.Bool(&p.Look)
 	c.Bool(&p.Keep)
+	c.Int64(&p.Room)
 }
 
 func (r *Reported) fields(c *wire.Codec) { c.String(&r.Error) }

@@ -233,6 +233,9 @@ func (c *cycle) show() {
 	state, peer := c.state()
 	c.showState(state, peer)
 	c.callAhead()
+	if c.saver != nil {
+		c.saver.ready(c.engine)
+	}
 	if c.spans != nil {
 		c.spans.sample(c, s)
 	}

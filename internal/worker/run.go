@@ -73,6 +73,7 @@ type cycle struct {
 	stop    stopping
 	ask     statusRequest
 	outside *outside    // nil: the model asks nothing outside
+	saver   *saver      // nil: there are no checkpoints
 	gone    atomic.Bool // set by the control goroutine: the launcher is gone
 
 	ledger       ledger

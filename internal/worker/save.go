@@ -11,12 +11,14 @@ import (
 	"math"
 	"os"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/disco-sim/disco/internal/checkpoint"
 	"github.com/disco-sim/disco/node"
+	"github.com/disco-sim/disco/scenario"
 )
 
 // How a worker's part of a checkpoint is made (docs/checkpoints.md, section 4):
@@ -42,11 +44,17 @@ type saver struct {
 
 	bytes  int // of a chunk, at most: chunkBytes, but in tests
 	newest saved
-	kept   saved    // that the launcher has committed: what hasn't changed since isn't made again
+	kept   saved // that the launcher has committed: what hasn't changed since isn't made again
+	memory blockMemory
 	arena  arena    // memory of the chunks that are being written
 	ids    []uint32 // of simprocs, and their hashes: memory of what is being sent
 	hashes []uint64
 	copied node.PendingCopy
+
+	model scenario.Memory // what the model knows of its nodes
+	room  int64           // for what is made ready beside the run; 0: nothing is
+	look  time.Time       // when what is pending is looked at next
+	wait  time.Duration   // from that look to the next one
 
 	writing sync.WaitGroup
 	useless atomic.Bool // what is being written isn't wanted any more
@@ -66,23 +74,19 @@ type chunkKey struct {
 
 func keyOf(c *checkpoint.Chunk) chunkKey { return chunkKey{c.Kind, c.First} }
 
-// arena is memory for what is made between two legs and written before the next time: fresh memory takes the system as
-// long to give as states take to be encoded.
+// arena is memory for what is made between two legs and written before the next time.
 type arena struct {
-	blocks [][]byte // of arenaBytes each
+	memory *blockMemory
+	blocks [][]byte // of blockBytes each
 	block  int      // the one in use
 	used   int      // bytes of it
 }
 
-// arenaBytes is what blocks have, and arenaLeast what is left of one that is still used. What is larger than what is
-// left goes to memory of its own.
-const (
-	arenaBytes = 16 << 20
-	arenaLeast = 1 << 20
-)
+// arenaLeast is what is left of a block that is still used. What is larger than what is left goes to memory of its own.
+const arenaLeast = 1 << 20
 
 // bytes is the memory that it has.
-func (a *arena) bytes() int64 { return int64(len(a.blocks)) * arenaBytes }
+func (a *arena) bytes() int64 { return int64(len(a.blocks)) * blockBytes }
 
 // reset begins anew: nobody uses what was there before.
 func (a *arena) reset() { a.block, a.used = 0, 0 }
@@ -96,11 +100,11 @@ func (a *arena) skip() {
 
 // space is memory for the next chunk, empty. Until take is called it is given again.
 func (a *arena) space() []byte {
-	if arenaBytes-a.used < arenaLeast {
+	if blockBytes-a.used < arenaLeast {
 		a.block, a.used = a.block+1, 0
 	}
 	if a.block == len(a.blocks) {
-		a.blocks = append(a.blocks, make([]byte, arenaBytes))
+		a.blocks = append(a.blocks, a.memory.block())
 	}
 	return a.blocks[a.block][a.used:a.used]
 }
@@ -110,6 +114,12 @@ func (a *arena) take(data []byte) {
 	if space := a.space(); cap(data) == cap(space) && len(data) > 0 && &data[0] == &space[:1][0] {
 		a.used += len(data)
 	}
+}
+
+// close gives all memory back.
+func (s *saver) close() {
+	s.end()
+	s.memory.free()
 }
 
 // unwritten is a chunk that is to be written; without data: one of kept.
@@ -123,17 +133,59 @@ func newSaver(plan *node.Plan, group int, spool *os.File, send func(*Stored) err
 		spool: spool, empty: func() error { return spool.Truncate(0) }, plan: plan, group: group,
 		nodes: plan.Nodes(), send: send, now: now, bytes: chunkBytes,
 	}
+	s.arena.memory, s.copied.Memory = &s.memory, s.memory.part
 	return s
 }
 
-// reset begins a replication: nothing of the one before is the same.
-func (s *saver) reset() {
+// knows takes in what a scenario knows of its nodes.
+func (s *saver) knows(sc scenario.Scenario) {
+	if m, ok := sc.(scenario.Sizer); ok {
+		s.model = m.Memory()
+	}
+}
+
+// reset begins a replication: nothing of the one before is the same. room is what may be taken before the first
+// checkpoint of it, so that the workers needn't stand still for that; 0: nothing.
+func (s *saver) reset(room int64) {
 	s.end()
 	s.newest, s.kept = saved{}, saved{}
+	s.room, s.wait = room, readyFirst
+	s.look = s.now().Add(s.wait)
+}
+
+// How long a replication has begun when memory is first made ready for its first checkpoint, and the longest time
+// between two looks whether more is needed; each time is twice the one before.
+const (
+	readyFirst = 50 * time.Millisecond
+	readyMost  = 10 * time.Second
+)
+
+// savedGuess is what a simproc's state may take beside what its handler writes, and that is guessed to be half of what
+// the handler has in memory.
+const savedGuess = 64
+
+// ready has memory made ready beside the run for the first checkpoint, as much as it would take now. Later ones have
+// that of the one before.
+func (s *saver) ready(e *node.Engine) {
+	if s.room == 0 {
+		return
+	}
+	now := s.now()
+	if now.Before(s.look) {
+		return
+	}
+	s.wait = min(2*s.wait, readyMost)
+	s.look = now.Add(s.wait)
+	states := int64(s.plan.NumHosted())*savedGuess + int64(len(s.nodes))*int64(s.model.NodeBytes)/2
+	bytes := s.copied.Grows(e) + max(0, states-s.arena.bytes())
+	if bytes > blockBytes && bytes <= s.room/keptShare {
+		s.memory.makeReady(int((bytes + blockBytes - 1) / blockBytes))
+	}
 }
 
 // end waits for what is being written, which nobody wants any more.
 func (s *saver) end() {
+	s.memory.rest()
 	s.useless.Store(true)
 	s.writing.Wait()
 	s.useless.Store(false)
@@ -143,6 +195,8 @@ func (s *saver) end() {
 // said in Stored, and lost, what went wrong with the journal that belongs to the checkpoint; nil: nothing did.
 func (s *saver) save(e *node.Engine, m *Save, lost error) error {
 	s.writing.Wait() // no longer than Stored takes, which the launcher has waited for
+	s.memory.rest()
+	s.room = 0
 	s.arena.reset()
 	if s.newest.epoch == m.Committed && m.Committed > 0 {
 		s.kept = s.newest
@@ -152,7 +206,7 @@ func (s *saver) save(e *node.Engine, m *Save, lost error) error {
 	w.err = cmp.Or(lost, w.err)
 	room := int64(math.MaxInt64)
 	if m.Room > 0 {
-		room = m.Room - s.copied.Grows(e)
+		room = m.Room + s.memory.readyBytes() - s.copied.Grows(e)
 	}
 	if m.Direct || room < 0 {
 		return s.saveDirect(e, w)
@@ -217,7 +271,9 @@ func (s *saver) saveDirect(e *node.Engine, w *writer) error {
 
 // forget gives memory for checkpoints back to the system.
 func (s *saver) forget() {
-	s.arena, s.copied, s.ids, s.hashes = arena{}, node.PendingCopy{}, nil, nil
+	s.memory.free()
+	s.arena, s.copied = arena{memory: &s.memory}, node.PendingCopy{Memory: s.memory.part}
+	s.ids, s.hashes = nil, nil
 	debug.FreeOSMemory()
 }
 
@@ -363,7 +419,8 @@ func (s *saver) newWriter(e *node.Engine, epoch float64) *writer {
 		}
 		return false
 	}
-	s.ids, s.hashes = s.ids[:0], s.hashes[:0]
+	n := s.plan.NumHosted()
+	s.ids, s.hashes = slices.Grow(s.ids[:0], n), slices.Grow(s.hashes[:0], n)
 	e.EachHash(func(id node.SimprocID, hash uint64) {
 		s.ids, s.hashes = append(s.ids, uint32(id)), append(s.hashes, hash)
 	})

@@ -62,6 +62,7 @@ func (k *committer) saver(plan *node.Plan, bytes int) *saver {
 		return nil
 	}, time.Now)
 	s.bytes = bytes
+	k.t.Cleanup(s.close)
 	return s
 }
 

@@ -286,6 +286,7 @@ func newReplications(setup *Setup, reg scenario.Registry, attach Attach) (*repli
 	}
 	if files.Spool != nil {
 		r.saver = newSaver(plan, setup.GroupNodes, files.Spool, nil, time.Now)
+		r.saver.knows(sc)
 	}
 	if files.Trace != nil && setup.Trace != "" {
 		if to := (&traceFile{files.Trace, setup.Trace}); setup.Journal.On {
@@ -308,7 +309,7 @@ func newReplications(setup *Setup, reg scenario.Registry, attach Attach) (*repli
 			return nil, errors.Join(err, r.cycle.lanes.close(), r.scratch.close())
 		}
 	}
-	r.cycle.samples = newSamples(r.moves, setup)
+	r.cycle.samples, r.cycle.saver = newSamples(r.moves, setup), r.saver
 	r.record()
 	if invariants.Enabled {
 		if r.guard, err = shm.NewGuard(); err != nil {
@@ -380,7 +381,7 @@ func (r *replications) prepare(p *Prepare) error {
 	c := r.cycle
 	defer c.spans.during(c, spans.Prepare)()
 	if r.saver != nil {
-		r.saver.reset()
+		r.saver.reset(p.Room)
 	}
 	if err := r.cycle.lanes.reset(); err != nil {
 		return err
@@ -552,7 +553,7 @@ func (r *replications) report(reached float64, each eachReport) error {
 
 func (r *replications) close() error {
 	if r.saver != nil {
-		r.saver.end()
+		r.saver.close()
 	}
 	if r.cycle.outside != nil {
 		r.cycle.outside.close()
