@@ -58,7 +58,7 @@ func Commands() []app.Command {
 			func(ctx context.Context, c *fleet.Client, id, why string) (fleet.Wish, error) {
 				return c.Retry(ctx, id, why)
 			}),
-		priorityCommand(why), resultsCommand(), watchCommand(), logsCommand()}
+		priorityCommand(why), resultsCommand(), watchCommand(), logsCommand(), auditCommand()}
 }
 
 // naming says how an experiment is named, in the help of commands.
@@ -172,6 +172,7 @@ type shownExperiment struct {
 	Standing  *fleet.Standing `json:"standing"`
 	Allowed   []string        `json:"allowed"`
 	Begun     []shownPiece    `json:"begun,omitempty"`
+	History   []shownDeed     `json:"history,omitempty"`
 	Malformed []string        `json:"malformed,omitempty"`
 }
 
@@ -265,10 +266,11 @@ func showCommand() app.Command {
 		Name: "show", Usage: "shows an experiment: what was submitted, how far it is, and what has failed",
 		ArgsUsage: "ID", Description: naming,
 		Examples: []string{"show night --store etcd://127.0.0.1:2379", "show night --pieces", "show night --json",
-			"show night --why 0.0.17"},
+			"show night --why 0.0.17", "show night --history"},
 		Flags: append(groupcall.Flags(),
 			&cli.BoolFlag{Name: "json", Usage: "write JSON, with all pieces that have begun"},
 			&cli.BoolFlag{Name: "pieces", Usage: "show all pieces that have begun, and not only those that run"},
+			&cli.BoolFlag{Name: "history", Usage: "show who has done what with it, when and why"},
 			&cli.StringFlag{Name: "why", Usage: "show which machines could be given a `PIECE`, and why"}),
 		Run: func(c *app.Call) error {
 			if c.NArg() != 1 {
@@ -295,12 +297,20 @@ func showExperiment(ctx context.Context, c *app.Call, fl *fleet.Client, e *fleet
 	if s.Begun, err = begun(ctx, fl, e, &s.Malformed); err != nil {
 		return err
 	}
+	if c.Bool("history") {
+		if err := s.history(ctx, fl, e); err != nil {
+			return err
+		}
+	}
 	if c.Bool("json") {
 		return groupcall.WriteJSON(c.Stdout, s, false)
 	}
 	out := &strings.Builder{}
 	s.head(out)
 	s.standing(out)
+	if c.Bool("history") {
+		s.deeds(out)
+	}
 	s.pieces(out, c.Bool("pieces"))
 	for _, text := range s.Malformed {
 		fmt.Fprintln(out, text)

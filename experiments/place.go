@@ -10,12 +10,17 @@ import (
 
 // PlaceOf is where the part and the checkpoints of a piece are kept: below the experiment's place, or in the store.
 func PlaceOf(storeURL, group string, spec *fleet.Spec, p fleet.PieceID) string {
-	place := spec.Place
-	if place == "" {
-		place = strings.TrimRight(storeURL, "/") + "/" + group + partsSuffix
-	}
-	return strings.TrimRight(place, "/") + "/" + spec.ID + "/" + p.String()
+	return placeRoot(storeURL, group, spec) + "/" + spec.ID + "/" + p.String()
 }
 
-// partsSuffix is behind the group's name in the name of what its parts are kept below, in the store.
-const partsSuffix = "-parts"
+// placeRoot is the place of an experiment, which may be that of others, too.
+func placeRoot(storeURL, group string, spec *fleet.Spec) string {
+	place := spec.Place
+	if place == "" {
+		place = strings.TrimRight(storeURL, "/") + "/" + group + PartsSuffix
+	}
+	return strings.TrimRight(place, "/")
+}
+
+// PartsSuffix is behind the group's name in the name of the group, beside it in the store, that keeps its parts.
+const PartsSuffix = "-parts"

@@ -219,8 +219,9 @@ func (f *fetcher) open(ctx context.Context, place string, p fleet.PieceID) (chec
 	}
 	if f.store == nil {
 		c := f.c
-		whole := strings.TrimSuffix(place, "/"+p.String())
-		store, err := dial.Open(ctx, dial.Options{URL: whole, CA: c.String("store-ca"), Cert: c.String("store-cert"),
+		// At the root of the place, which users may read who may write nothing.
+		root := placeRoot(groupcall.URL(c), c.String("group"), f.spec)
+		store, err := dial.Open(ctx, dial.Options{URL: root, CA: c.String("store-ca"), Cert: c.String("store-cert"),
 			Key: c.String("store-key"), PasswordFile: c.String("store-password-file"),
 			Password: os.Getenv("DISCO_STORE_PASSWORD"), Store: storeblobs.Options("")})
 		if err != nil {
@@ -228,7 +229,7 @@ func (f *fetcher) open(ctx context.Context, place string, p fleet.PieceID) (chec
 		}
 		f.store = store
 	}
-	key := p.String() + "/" + storeblobs.Group + "/" + storeblobs.Key
+	key := f.spec.ID + "/" + p.String() + "/" + storeblobs.Group + "/" + storeblobs.Key
 	return storeblobs.New(f.store, key, place, "results"), nil
 }
 

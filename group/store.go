@@ -23,7 +23,7 @@ import (
 func storeCommand() app.Command {
 	return app.Command{
 		Name: "store", Usage: "looks into a group's store, and mends it",
-		ArgsUsage: "get|put|list|tree|watch|rm|queue KEY [VALUE]",
+		ArgsUsage: "get|put|list|tree|watch|rm|queue|roles KEY [VALUE]",
 		Description: "get KEY         shows a value\n" +
 			"put KEY VALUE   writes one: JSON, or text that isn't JSON; - or nothing is standard input\n" +
 			"list [KEY]      shows the names right below a key\n" +
@@ -31,17 +31,19 @@ func storeCommand() app.Command {
 			"watch KEY       shows a value, and again whenever it changes, until Ctrl-C\n" +
 			"rm KEY          deletes a key, with -r also everything below it\n" +
 			"queue KEY       shows the items of a queue; --push VALUE appends one, --pop takes the first\n" +
+			"roles           shows who may do what; --grant and --revoke change it\n" +
 			"A key that begins with - stands behind --.",
 		Examples: []string{"store get models/one", "store put models/one 3 --create", "store list models",
 			"store tree --json", "store watch models/one", "store rm models -r", "store queue jobs --push first",
-			"store queue jobs --pop --wait 10s"},
-		Flags: append(groupcall.Flags(),
+			"store queue jobs --pop --wait 10s",
+			"store roles --grant ann=submit --grant machines=operate --passwords users"},
+		Flags: slices.Concat(groupcall.Flags(), roleFlags(), []cli.Flag{
 			&cli.BoolFlag{Name: "json", Usage: "write JSON"},
 			&cli.BoolFlag{Name: "create", Usage: "put: only where there is no value yet"},
 			&cli.BoolFlag{Name: "recursive", Aliases: []string{"r"}, Usage: "rm: what lies below the key, too"},
 			&cli.StringFlag{Name: "push", Usage: "queue: append `VALUE`"},
 			&cli.BoolFlag{Name: "pop", Usage: "queue: take the first item, and show it"},
-			&cli.DurationFlag{Name: "wait", Usage: "queue --pop: wait up to `TIME` for an item"}),
+			&cli.DurationFlag{Name: "wait", Usage: "queue --pop: wait up to `TIME` for an item"}}),
 		Run: runStore,
 	}
 }
@@ -63,12 +65,13 @@ var verbs = []verb{
 	{"watch", 1, 1, []string{"json"}, false, watch},
 	{"rm", 1, 1, []string{"recursive"}, true, remove},
 	{"queue", 1, 1, []string{"json", "push", "pop", "wait"}, true, queue},
+	{"roles", 0, 0, []string{"json", "grant", "revoke", "passwords"}, true, rolesVerb},
 }
 
 func runStore(c *app.Call) error {
 	args := c.Args().Slice()
 	if len(args) == 0 {
-		return app.Usage("there is no verb: want get, put, list, tree, watch, rm or queue, and a KEY")
+		return app.Usage("there is no verb: want get, put, list, tree, watch, rm or queue, and a KEY; or roles")
 	}
 	for _, v := range verbs {
 		if v.name != args[0] {
@@ -77,14 +80,15 @@ func runStore(c *app.Call) error {
 		if n := len(args) - 1; n < v.min || n > v.max {
 			return app.Usage("%s: found %d arguments behind it, want %s", v.name, n, wanted(v.min, v.max))
 		}
-		for _, flag := range []string{"json", "create", "recursive", "push", "pop", "wait"} {
+		for _, flag := range []string{"json", "create", "recursive", "push", "pop", "wait", "grant", "revoke",
+			"passwords"} {
 			if c.IsSet(flag) && !strings.Contains(" "+strings.Join(v.flags, " ")+" ", " "+flag+" ") {
 				return app.Usage("--%s has no meaning for %s", flag, v.name)
 			}
 		}
 		return runVerb(c, v, args[1:])
 	}
-	return app.Usage("there is no verb %q: want get, put, list, tree, watch, rm or queue", args[0])
+	return app.Usage("there is no verb %q: want get, put, list, tree, watch, rm, queue or roles", args[0])
 }
 
 func runVerb(c *app.Call, v verb, args []string) error {
@@ -108,7 +112,7 @@ func runVerb(c *app.Call, v verb, args []string) error {
 		return err
 	}
 	// Who waits for an item may be there before the first one is.
-	a := groupcall.Access{Makes: v.name == "put" || c.IsSet("push") || c.IsSet("wait")}
+	a := groupcall.Access{Makes: v.name == "put" || c.IsSet("push") || c.IsSet("wait") || c.IsSet("grant")}
 	return groupcall.WithStore(c, a, func(ctx context.Context, s *metastore.Store) error {
 		return v.run(ctx, c, s, args)
 	})

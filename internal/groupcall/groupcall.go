@@ -59,22 +59,26 @@ func Connect(ctx context.Context, c *app.Call, a Access) (*metastore.Store, erro
 			app.Usage("which store is meant? Name it with --store URL, or in DISCO_STORE: %s; `%s server` starts one",
 				dial.Form, c.Program)
 	}
+	group, err := Group(c)
+	if err != nil {
+		return nil, err
+	}
+	return open(ctx, c, url, group, a, append(cluster.Base(), fleet.Base()...))
+}
+
+// open opens a group of a store, and makes directories in it if a says so.
+func open(ctx context.Context, c *app.Call, url, group string, a Access, base []string) (*metastore.Store, error) {
 	ctx, cancel, err := Bounded(ctx, c)
 	if err != nil {
 		return nil, err
 	}
 	defer cancel()
-	group, err := Group(c)
-	if err != nil {
-		return nil, err
-	}
 	// What goes wrong beside a command is for people: a line each.
 	report := func(problem error) { fmt.Fprintf(c.Stderr, "%s: %v\n", c.Program, problem) }
 	store, err := dial.Open(ctx, dial.Options{URL: url, CA: c.String("store-ca"), Cert: c.String("store-cert"),
 		Key: c.String("store-key"), PasswordFile: c.String("store-password-file"),
 		Password: os.Getenv("DISCO_STORE_PASSWORD"), TTL: a.Session,
-		Store: metastore.Options{Group: group, Base: append(cluster.Base(), fleet.Base()...), Existing: !a.Makes,
-			Report: report}})
+		Store: metastore.Options{Group: group, Base: base, Existing: !a.Makes, Report: report}})
 	if errors.Is(err, metastore.ErrNoGroup) {
 		return nil, app.Usage("--group: %v: `agent`, `store put` or `store queue --push` Makes one", err)
 	}
@@ -82,8 +86,55 @@ func Connect(ctx context.Context, c *app.Call, a Access) (*metastore.Store, erro
 	if errors.As(err, &wrong) {
 		return nil, app.Usage("%v", err)
 	}
-	return store, err
+	return store, notLetIn(url, group, err)
 }
+
+// MakeBeside makes a group beside that of a command, as the place of what its experiments leave.
+func MakeBeside(ctx context.Context, c *app.Call, group string) error {
+	s, err := open(ctx, c, URL(c), group, Access{Makes: true}, nil)
+	if err != nil {
+		return err
+	}
+	return s.Close()
+}
+
+// notLetIn says what may be wrong where the store refuses everything.
+func notLetIn(url, group string, err error) error {
+	if !errors.Is(err, metastore.ErrDenied) {
+		return err
+	}
+	a, wrong := dial.Parse(url)
+	if wrong != nil {
+		return err
+	}
+	if a.User == "" {
+		return fmt.Errorf("the store asks who this is: name a user in the URL, such as %s://ann@%s: %w", a.Engine, a.Hosts[0],
+			err)
+	}
+	return fmt.Errorf("user %s isn't let into the group %s: it has another password, or no role there (`store roles` "+
+		"shows the roles to those who have one): %w", a.User, group, err)
+}
+
+// explained says what a user may, where the store refuses what the command does.
+func explained(ctx context.Context, c *app.Call, s *metastore.Store, err error) error {
+	if !errors.Is(err, metastore.ErrDenied) {
+		return err
+	}
+	group, wrong := Group(c)
+	if wrong != nil {
+		return err
+	}
+	do := c.Command.Name
+	if do == "store" || do == "cluster" {
+		do = strings.TrimSpace(do + " " + c.Args().First())
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), explainMax)
+	defer cancel()
+	return fleet.Explain(ctx, s, group, do, err)
+}
+
+// explainMax is how long a refusal may take to be explained.
+const explainMax = 2 * time.Second
 
 // URL is that of the store, or "" where none is named.
 func URL(c *app.Call) string { return cmp.Or(c.String("store"), os.Getenv("DISCO_STORE")) }
@@ -126,7 +177,8 @@ func WithStore(c *app.Call, a Access, f func(ctx context.Context, s *metastore.S
 	defer undo()
 	s, err := Connect(ctx, c, a)
 	if err == nil {
-		err = errors.Join(f(ctx, s), s.Close())
+		err = explained(ctx, c, s, f(ctx, s))
+		err = errors.Join(err, s.Close())
 	}
 	var ended *app.Ended
 	if err != nil && errors.As(context.Cause(ctx), &ended) {
