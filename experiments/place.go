@@ -17,10 +17,10 @@ func PlaceOf(storeURL, group string, spec *fleet.Spec, p fleet.PieceID) string {
 func placeRoot(storeURL, group string, spec *fleet.Spec) string {
 	place := spec.Place
 	if place == "" {
-		place = strings.TrimRight(storeURL, "/") + "/" + group + PartsSuffix
+		place = strings.TrimRight(storeURL, "/") + "/" + group + KeptSuffix
 	}
 	return strings.TrimRight(place, "/")
 }
 
-// PartsSuffix is behind the group's name in the name of the group, beside it in the store, that keeps its parts.
-const PartsSuffix = "-parts"
+// KeptSuffix is behind the group's name in the name of the group, beside it in the store, that keeps its parts.
+const KeptSuffix = "-parts"

@@ -111,10 +111,10 @@ func changeRoles(ctx context.Context, c *app.Call, s *metastore.Store, wanted ma
 		return err
 	}
 	// A large group takes its time: each node of ZooKeeper has a list of its own.
-	if err := groupcall.MakeBeside(ctx, c, group+experiments.PartsSuffix); err != nil {
+	if err := groupcall.MakeBeside(ctx, c, group+experiments.KeptSuffix); err != nil {
 		return err
 	}
-	changed, err := fl.SetRoles(ctx, wanted, []string{s.Root() + experiments.PartsSuffix}, passwords)
+	changed, err := fl.SetRoles(ctx, wanted, []string{s.Root() + experiments.KeptSuffix}, passwords)
 	if len(changed) == 0 && err == nil {
 		changed = []string{"everything was so already"}
 	}
@@ -134,8 +134,8 @@ func rolePasswords(dir string, wanted map[string]fleet.UserRole, was *metastore.
 		}
 		isNew := was == nil || was.Find(user) == nil
 		if dir == "" && isNew {
-			return nil, nil, app.Usage("roles: user %s is new: --passwords DIR is missing, where its password is kept, "+
-				"or is to be", user)
+			return nil, nil, app.Usage("roles: user %s is new: --passwords DIR is missing, where its password is "+
+				"kept, or is to be", user)
 		}
 		if dir == "" {
 			continue

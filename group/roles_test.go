@@ -78,7 +78,7 @@ func (w *withUsers) does(user, args string, status int, want string) (stdout str
 	return stdout
 }
 
-// TestRoles is how a group with roles is used: the roles are given, machines simulate, ann submits, bob can't touch what
+// TestRoles is how a group with roles is used: roles are given, machines simulate, ann submits, bob can't touch what
 // is ann's, eve looks at all of it, and the audit has who did what.
 func TestRoles(t *testing.T) {
 	onGuardedStores(t, func(t *testing.T, w *withUsers) {

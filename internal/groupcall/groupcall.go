@@ -108,8 +108,8 @@ func notLetIn(url, group string, err error) error {
 		return err
 	}
 	if a.User == "" {
-		return fmt.Errorf("the store asks who this is: name a user in the URL, such as %s://ann@%s: %w", a.Engine, a.Hosts[0],
-			err)
+		return fmt.Errorf("the store asks who this is: name a user in the URL, such as %s://ann@%s: %w", a.Engine,
+			a.Hosts[0], err)
 	}
 	return fmt.Errorf("user %s isn't let into the group %s: it has another password, or no role there (`store roles` "+
 		"shows the roles to those who have one): %w", a.User, group, err)

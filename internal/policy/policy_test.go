@@ -329,6 +329,8 @@ wall clock | internal/launch/saving.go: wall | when a checkpoint was made, for p
 wall clock | internal/faulty/clock.go: clock | the fault that is to be found
 wall clock | internal/faulty/later.go: later | the same, in a third replication
 wall clock | perf/bench/fleet.go: prepare | no time's Format, but one of a job
+wall clock | experiments/audit.go: sinceOf | a time that people write is one of the wall clock
+wall clock | experiments/audit.go: row | when something was done, for people
 wall clock | fleet/audit.go: idAt | the beginning of an id, for people: nothing is ordered by it
 wall clock | perf/chaos/main.go: command | a seed, which is printed
 wall clock | perf/scale/rows.go: newRow | the day of a row
