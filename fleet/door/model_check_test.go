@@ -5,6 +5,7 @@ package door
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/disco-sim/disco/fleet"
@@ -68,7 +69,8 @@ func (w *world) check(e *fleet.Experiment) {
 		if _, there := pieces[p]; !there && e.Ended() {
 			continue // the experiment is being removed
 		}
-		if pieces[p].State != fleet.Finished || pieces[p].Site != is.Site || *pieces[p].Kept != *is.Kept {
+		if pieces[p].State != fleet.Finished || pieces[p].Site != is.Site ||
+			!reflect.DeepEqual(pieces[p].Kept, is.Kept) {
 			w.violated(2, "%s: piece %v was %+v, and is %+v", e.ID, p, is, pieces[p].Piece)
 		}
 	}
