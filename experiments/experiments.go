@@ -405,11 +405,18 @@ func (s *shownExperiment) standing(out *strings.Builder) {
 		fmt.Fprintln(out, "what was asked for last isn't carried out yet")
 	}
 	for _, e := range st.Errors {
-		fmt.Fprintf(out, "piece %v, attempt %d: %s error at %s: %s\n", e.Piece, e.Attempt, e.Error.Type,
-			cmp.Or(e.Error.Where, "the leader"), e.Error.Message)
+		where := cmp.Or(e.Error.Where, "the leader")
+		if e.Error.Where == "" && e.Error.Type == fleet.ErrorMachine {
+			where = "one of its machines"
+		}
+		fmt.Fprintf(out, "piece %v, attempt %d: %s error at %s: %s\n", e.Piece, e.Attempt, e.Error.Type, where,
+			e.Error.Message)
 	}
 	if more := st.Failed - len(st.Errors); more > 0 {
 		fmt.Fprintf(out, "and %d more with errors: --pieces shows all\n", more)
+	}
+	for _, server := range st.Left {
+		fmt.Fprintf(out, "wouldn't stop in time, and is used for nothing until it has: %s\n", server)
 	}
 }
 

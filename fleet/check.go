@@ -193,8 +193,8 @@ func (p Priority) check() error {
 
 func (s *Standing) check() error {
 	errs := []error{text("reason", s.Reason, MaxReason), text("leader", s.Leader, maxName),
-		number("errors", len(s.Errors), 0, maxErrors), number("failed", s.Failed, 0, MaxPieces), s.checkSteps(),
-		s.checkEnough()}
+		number("errors", len(s.Errors), 0, maxErrors), number("servers left", len(s.Left), 0, leftMost),
+		number("failed", s.Failed, 0, MaxPieces), s.checkSteps(), s.checkEnough()}
 	if s.Status < StatusCreated || s.Status > StatusFailed {
 		errs = append(errs, errors.New("status: found none"))
 	}
@@ -242,6 +242,19 @@ func (p *Piece) check() error {
 		errs = append(errs, filled("server", s.Name, maxName), filled("member", s.Member, maxName),
 			text("incarnation", s.Incarnation, maxName), line("address", s.Address, maxName))
 	}
+	errs = append(errs, number("ends of attempts", len(p.Past), 0, pastMost), number("servers left", len(p.Left), 0,
+		maxGang), p.Extended.check())
+	for _, past := range p.Past {
+		errs = append(errs, text("where", past.Where, maxName), filled("type", past.Type, maxName),
+			text("message", past.Message, pastMessage), text("decided", past.Decided, maxName))
+	}
+	for _, l := range p.Left {
+		errs = append(errs, filled("server", l.Server, maxName), filled("member", l.Member, maxName),
+			text("state", l.Is, maxName))
+	}
+	if p.Age < 0 {
+		errs = append(errs, fmt.Errorf("age: found %v, want 0s or more", p.Age))
+	}
 	if p.Wait < 0 {
 		errs = append(errs, fmt.Errorf("wait: found %v, want 0s or more", p.Wait))
 	}
@@ -249,6 +262,16 @@ func (p *Piece) check() error {
 		errs = append(errs, fmt.Errorf("kept: want it of a piece that is %v, and of no other", Finished))
 	}
 	return errors.Join(errs...)
+}
+
+func (x *Extended) check() error {
+	if x == nil {
+		return nil
+	}
+	if math.IsNaN(x.Now) || math.IsInf(x.Now, 0) {
+		return fmt.Errorf("extended: found the time %v, want a finite number", x.Now)
+	}
+	return errors.Join(number("extensions", x.Count, 0, extensionsMax), text("by", x.By, maxName))
 }
 
 func (r *Report) check() error {
@@ -264,6 +287,10 @@ func (r *Report) check() error {
 	}
 	if r.Error == nil && (r.State == Failed || r.State == Held) {
 		errs = append(errs, fmt.Errorf("error: want it of a piece that is %v or %v", Failed, Held))
+	}
+	if r.Progress.Ran < 0 || r.Progress.Still < 0 {
+		errs = append(errs, fmt.Errorf("progress: found the times %v and %v, want 0s or more", r.Progress.Ran,
+			r.Progress.Still))
 	}
 	for _, x := range []float64{r.Progress.Now, r.Progress.Horizon} {
 		if math.IsNaN(x) || math.IsInf(x, 0) {

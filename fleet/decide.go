@@ -129,6 +129,7 @@ func Decide(s *State, now time.Duration) []Action {
 func (s *State) move(p *piece, to Piece, takes *ReportAt) {
 	e := p.step.experiment
 	to.Token = s.token
+	p.record(&to)
 	s.moves = append(s.moves, Action{Do: DoMove, ID: e.ID, Piece: p.id, Begins: p.State == 0,
 		From: max(p.State, Waiting), To: to, Report: takes})
 	if p.report != nil && takes == nil && (to.State.Ended() || to.State == Waiting) {
@@ -151,8 +152,13 @@ func (s *State) dropReports() {
 // decide moves a piece, once at most, or asks its servers.
 func (s *State) decide(p *piece) {
 	if p.since == never {
-		p.since = s.now
+		if p.since = s.now - p.Age; p.since == never {
+			p.since--
+		}
+		p.noted = s.now
 	}
+	s.noteReport(p)
+	defer s.age(p)
 	canceled, why := s.unwanted(p)
 	switch p.State {
 	case Waiting:
@@ -319,34 +325,6 @@ func (p *piece) hosts(sv *server, part int) bool {
 func (p *piece) assignment(part int) cluster.Assignment {
 	return cluster.Assignment{Experiment: p.step.experiment.ID,
 		Replication: AttemptID{p.id, p.Attempt}.String(), Partition: part}
-}
-
-// isGone tells whether nothing of an attempt is left, and tells what is left to go. What doesn't is told to exit, and
-// is passed over at last: it is fenced, as its reports are those of an older attempt from then on, and no piece is
-// given its server.
-func (s *State) isGone(p *piece) bool {
-	gone, waits := true, s.now-p.since
-	for i, g := range p.Gang {
-		sv := s.servers[g.Name]
-		if sv == nil || sv.promised != p || !p.hosts(sv, i) || waits >= 2*s.rules.Stop {
-			continue
-		}
-		gone = false
-		state := cluster.Terminated
-		if waits >= s.rules.Stop {
-			state = cluster.Exited
-		}
-		s.ask(sv, state, p.assignment(i), deadline{piece: p})
-	}
-	if !gone {
-		for _, when := range []time.Duration{s.rules.Stop, 2 * s.rules.Stop} {
-			if waits < when {
-				s.at(p.since+when, deadline{piece: p})
-				break
-			}
-		}
-	}
-	return gone
 }
 
 // ask asks a server for a state, unless it was asked a moment ago; it is asked again where it doesn't move.

@@ -31,8 +31,8 @@ func (s *State) stand(e *underway) {
 	now := s.standing(e)
 	was := &e.standing
 	same := e.written && was.Status == now.Status && was.Ended == now.Ended && was.Wish == now.Wish &&
-		was.Reason == now.Reason && was.Failed == now.Failed && sameSteps(was.Steps, now.Steps) &&
-		slices.Equal(was.Enough, now.Enough)
+		was.Reason == now.Reason && was.Failed == now.Failed && slices.Equal(was.Left, now.Left) &&
+		sameSteps(was.Steps, now.Steps) && slices.Equal(was.Enough, now.Enough)
 	switch {
 	case same && sameCounts(was, &now):
 		return
@@ -65,6 +65,7 @@ func (s *State) standing(e *underway) (now Standing) {
 	}
 	now.Ended, now.Status, now.Failed = busy == 0, All(parts), parts[StatusFailed]
 	now.Enough = e.sufficient()
+	now.Left = e.left()
 	if now.Failed > 0 {
 		now.Errors = e.errors(now.Failed)
 	}

@@ -258,7 +258,8 @@ func (s *State) retry(e *underway) (done bool) {
 			return cmp.Or(cmp.Compare(a.step.order, b.step.order), a.id.compare(b.id))
 		})
 		for _, p := range closed {
-			s.move(p, Piece{State: Waiting, Attempt: p.Attempt, Spared: p.Attempt, Gang: p.Gang, Began: p.Began}, nil)
+			s.move(p, Piece{State: Waiting, Attempt: p.Attempt, Spared: p.Attempt, Gang: p.Gang, Began: p.Began,
+				Past: p.Past}, nil)
 		}
 	}
 	if e.standing.Ended && e.ended != never {

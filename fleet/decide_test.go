@@ -56,6 +56,7 @@ func (b *bench) decide(wait time.Duration) {
 	b.at += wait
 	b.last = nil
 	for range 100 {
+		b.Looked(b.at)
 		b.last = append(b.last, Decide(b.State, b.at)...)
 		if when, any := b.Next(); !any || when > b.at {
 			return

@@ -291,7 +291,7 @@ func (s *State) paces() (paces map[*machine]float64, stuck map[*machine]bool) {
 		if p.meter.attempt != p.Attempt || p.State != Running {
 			continue
 		}
-		if s.now-p.silence.at < stuckAfter {
+		if s.stands(p) < stuckAfter {
 			moves[p.step.experiment] = true
 		}
 		if p.meter.pace > 0 {
@@ -322,7 +322,7 @@ func (s *State) paces() (paces map[*machine]float64, stuck map[*machine]bool) {
 	}
 	for p := range s.running {
 		if p.meter.attempt == p.Attempt && p.State == Running && moves[p.step.experiment] &&
-			s.now-p.silence.at >= stuckAfter {
+			s.stands(p) >= stuckAfter {
 			for _, g := range p.Gang {
 				stuck[s.machine(g.Member)] = true
 			}

@@ -30,7 +30,6 @@ type LeaderOptions struct {
 // Times of the loop.
 const (
 	lookEvery  = 5 * time.Second        // for progress, and for what a watch has left out
-	lookOld    = 1 * time.Second        // of what a time that has come is decided by: agents report each second
 	lookGap    = 50 * time.Millisecond  // between two looks at what has changed, at least
 	callMost   = 10 * time.Second       // of a call of the store, until its outage is said
 	againFirst = 20 * time.Millisecond  // before a state is read anew that another one has changed
@@ -186,9 +185,11 @@ func (t *term) follow(ctx context.Context, changed, seen chan struct{}) error {
 	}
 }
 
-// wait waits for something to decide, and tells whether the store is to be looked at: also when a time has come and the
-// last look is old, as progress that was written since may have put the time off.
+// wait waits for something to decide, and tells whether the store is to be looked at.
 func (t *term) wait(ctx context.Context, changed, seen chan struct{}) (look bool, err error) {
+	if t.state.WantsLook() {
+		return true, ctx.Err()
+	}
 	until := lookEvery - time.Since(t.looked)
 	when, any := t.state.Next()
 	early := any && when-t.now() < until
@@ -203,7 +204,7 @@ func (t *term) wait(ctx context.Context, changed, seen chan struct{}) (look bool
 	case <-seen:
 		return false, nil
 	case <-timer.C:
-		return !early || time.Since(t.looked) >= lookOld, nil
+		return !early, nil
 	case <-changed:
 	}
 	select { // several changes are looked at together
@@ -217,6 +218,7 @@ func (t *term) wait(ctx context.Context, changed, seen chan struct{}) (look bool
 // look reads what people and agents may have written, and pieces of experiments that it hasn't read.
 func (t *term) look(ctx context.Context) error {
 	t.looked = time.Now()
+	now := t.now()
 	all, err := t.experiments(ctx)
 	if err != nil {
 		return err
@@ -242,6 +244,7 @@ func (t *term) look(ctx context.Context) error {
 	for _, r := range reports {
 		t.state.PutReport(r)
 	}
+	t.state.Looked(now)
 	return t.lookAtMachines(ctx)
 }
 

@@ -204,6 +204,13 @@ func ReadState(ctx context.Context, c *Client, view *cluster.View, rules Rules) 
 		return nil, err
 	}
 	s.PutHealth(health)
+	reports, _, err := c.Reports(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range reports {
+		s.PutReport(r)
+	}
 	s.PutMembers(view.Members(), view.Drained())
 	s.PutServers(view.Servers())
 	return s, nil

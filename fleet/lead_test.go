@@ -211,19 +211,3 @@ func TestLead(t *testing.T) {
 		time.Sleep(5 * time.Millisecond)
 	}
 }
-
-// TestOldLook: when a time has come the leader looks at what agents have reported since its last look, unless that was
-// just now: a run that gets on isn't taken for one that doesn't.
-func TestOldLook(t *testing.T) {
-	for _, old := range []bool{false, true} {
-		x := &term{clock: time.Now(), looked: time.Now(), state: NewState("m0", 1, Rules{})}
-		x.state.at(0, deadline{})
-		if old {
-			x.looked = x.looked.Add(-2 * lookOld)
-		}
-		look, err := x.wait(t.Context(), nil, nil)
-		if err != nil || look != old {
-			t.Errorf("old: %v: it looks: %v, %v", old, look, err)
-		}
-	}
-}

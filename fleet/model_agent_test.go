@@ -55,6 +55,7 @@ type run struct {
 	paused   bool
 	reported uint64 // reports
 	ending   bool
+	pace     pace
 }
 
 // boot starts the agent.
@@ -255,9 +256,12 @@ func (sl *slot) step(s cluster.Step) {
 	case cluster.Terminate, cluster.Exit:
 		delay := w.between(0.05, 2)
 		if s.Task == cluster.Terminate && w.chance(0.02) {
-			delay = w.between(50, 200) // it hardly can be ended
+			delay = w.between(50, 400) // it hardly can be ended
 		}
-		if sl.run != nil && w.chance(0.8) {
+		switch {
+		case sl.run != nil && delay > 5 && w.chance(0.5):
+			sl.run.pace.stoppingIn = true
+		case sl.run != nil && w.chance(0.8):
 			sl.run.ending, sl.run = true, nil
 		}
 		later(delay, func() error { sl.run = nil; return nil })
@@ -306,7 +310,9 @@ func (sl *slot) activate() {
 	if err != nil {
 		panic(err)
 	}
-	r := &run{slot: sl, id: a.Experiment, attempt: attempt, length: sl.host.w.between(1, 20)}
+	now := sl.host.w.c.Now()
+	r := &run{slot: sl, id: a.Experiment, attempt: attempt, length: sl.host.w.between(1, 20),
+		pace: pace{began: now, moved: now}}
 	sl.run = r
 	r.tick()
 }
@@ -319,11 +325,22 @@ func (r *run) tick() {
 		switch {
 		case h.life != life || r.slot.run != r || r.ending:
 			return
+		case r.pace.stoppingIn:
+			r.pace.events++
+			r.report(Report{State: Running}, nil)
+			r.tick()
+			return
 		case r.paused:
+			r.pace.moved, r.pace.began = w.c.Now(), r.pace.began+1
 		case !w.quiet && w.chance(0.002):
 			r.length = 1e9 // it hangs
+		case w.c.Now() < r.pace.stands:
+			r.pace.events++
+		case !w.quiet && w.chance(0.003):
+			r.pace.stands = w.c.Now() + w.between(5, 60)
 		case r.length < 1e9:
 			r.at++
+			r.pace.move(w.c.Now())
 		}
 		piece := pieceKey(r.id, r.attempt.PieceID)
 		switch {
@@ -378,7 +395,7 @@ func (r *run) end(x Report) {
 func (r *run) report(x Report, then func()) {
 	h := r.slot.host
 	r.reported++
-	x.Attempt, x.Number, x.Progress = r.attempt.Attempt, r.reported, Progress{Now: r.at}
+	x.Attempt, x.Number, x.Progress = r.attempt.Attempt, r.reported, r.progress()
 	at := ReportAt{Member: h.name, ID: r.id, Piece: r.attempt.PieceID, Report: x}
 	h.w.call(h, func() error { return h.w.store.putReport(at) }, func(err error) {
 		switch {

@@ -18,8 +18,13 @@ func (w *world) moved(m *Move) {
 	if m.Was != nil {
 		was = *m.Was
 	}
+	if was.State == m.To.State && m.Was != nil {
+		w.noted(m, piece, &was)
+		return
+	}
 	w.tally.moves[[2]PieceState{was.State, m.To.State}]++
 	w.movedUntil(m, piece)
+	w.bounded(m, piece, &was)
 	if m.To.Attempt < w.tops[piece] {
 		w.violated(2, "%s goes back to attempt %d", piece, m.To.Attempt)
 	}

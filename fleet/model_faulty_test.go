@@ -67,6 +67,12 @@ func (w *world) mutate(s *State, actions []Action) []Action {
 		case w.faulty == "faults are forgotten" && a.To.State == Waiting:
 			a.To.Fault = nil
 			s.experiments[a.ID].pieces[a.Piece].Fault = nil
+		case w.faulty == "extensions aren't counted" && a.To.State == Running && a.To.Extended != nil:
+			x := *a.To.Extended
+			x.Count = 1
+			a.To.Extended, s.experiments[a.ID].pieces[a.Piece].Extended = &x, &x
+		case w.faulty == "what is left isn't said":
+			a.To.Left = nil
 		case w.faulty == "ends are left" && a.To.State == Finished:
 			a.To.State, a.To.Kept = Waiting, nil
 		}
@@ -86,16 +92,16 @@ func TestSchedulesFind(t *testing.T) {
 		first     int // the schedule that finds it comes soon behind this one
 	}{
 		{"keys don't count", 1, 1},
-		{"old reports count", 2, 50},
+		{"old reports count", 2, 115},
 		{"ends are left", 3, 1},
 		{"progress is an end", 4, 1},
 		{"servers are promised twice", 5, 1},
 		{"half a gang will do", 5, 1},
-		{"late commits count", 5, 1500},
+		{"late commits count", 5, 1900},
 		{"lets go at once", 5, 1},
 		{"no guard", 6, 1},
 		{"a model's error is a machine's", 7, 1},
-		{"tries aren't counted", 7, 1},
+		{"tries aren't counted", 7, 700},
 		{"faults are forgotten", 7, 1},
 		{"nothing is placed", 8, 1},
 		{"outputs are left", 12, 1},
@@ -107,6 +113,11 @@ func TestSchedulesFind(t *testing.T) {
 		{"the rule is forgotten", 14, 1},
 		{"evictions wait for ever", 8, 1},
 		{"vitals aren't read", 15, 1},
+		{"each leader counts anew", 16, 1},
+		{"nobody minds the start", 16, 1},
+		{"nobody looks", 16, 1},
+		{"extensions aren't counted", 16, 660},
+		{"what is left isn't said", 16, 925},
 	} {
 		t.Run(string(c.fault), func(t *testing.T) {
 			_, err := runSchedules(t, c.first, 5_000, c.fault)

@@ -45,6 +45,7 @@ func (l *leader) begin() {
 	l.busy, l.state = true, nil
 	w := l.host.w
 	var all snapshot
+	began := l.host.clock()
 	w.call(l.host, func() error { all = w.store.read(true); return nil }, func(err error) {
 		if !l.mine() {
 			return
@@ -64,17 +65,17 @@ func (l *leader) begin() {
 			l.state.rules.Stop = time.Nanosecond
 		}
 		for _, e := range all.experiments {
-			l.state.PutExperiment(*e.Spec, e.Order)
+			l.state.PutExperiment(w.limited(*e.Spec), e.Order)
 			l.state.PutWish(e.ID, *e.Wish)
 			if e.Standing != nil {
 				l.state.PutStanding(e.ID, *e.Standing)
 			}
 			for _, p := range inOrder(all.pieces[e.ID]) {
-				l.state.PutPiece(e.ID, p, all.pieces[e.ID][p].Piece)
+				l.state.PutPiece(e.ID, p, w.recalled(all.pieces[e.ID][p].Piece))
 			}
 		}
 		l.state.PutHealth(all.health)
-		l.take(all)
+		l.take(all, began)
 		for _, name := range slices.Sorted(maps.Keys(l.host.view)) {
 			l.show(l.host.view[name])
 		}
@@ -84,13 +85,14 @@ func (l *leader) begin() {
 }
 
 // take takes over what may change without the leader.
-func (l *leader) take(all snapshot) {
+func (l *leader) take(all snapshot, began time.Duration) {
 	for _, e := range all.experiments {
-		l.state.PutExperiment(*e.Spec, e.Order)
+		l.state.PutExperiment(l.host.w.limited(*e.Spec), e.Order)
 		l.state.PutWish(e.ID, *e.Wish)
 	}
 	l.looked = l.host.w.c.Now()
 	l.state.PutVitals(l.host.w.alteredVitals(all.vitals))
+	l.state.Looked(began)
 	for _, r := range all.reports {
 		l.state.PutReport(l.host.w.altered(l.state, r))
 	}
@@ -126,6 +128,7 @@ func (l *leader) wake() {
 	if l.unread {
 		l.unread = false
 		var all snapshot
+		began := l.host.clock()
 		w.call(l.host, func() error { all = w.store.read(false); return nil }, func(err error) {
 			if !l.mine() {
 				return
@@ -134,7 +137,7 @@ func (l *leader) wake() {
 				l.begin()
 				return
 			}
-			l.take(all)
+			l.take(all, began)
 			l.decide()
 		})
 		return
@@ -148,15 +151,24 @@ func (h *host) clock() time.Duration { return h.w.now() + h.jumps }
 func (l *leader) decide() {
 	w := l.host.w
 	w.mislead(l.state)
+	if w.faulty == "nobody looks" {
+		l.state.Looked(1 << 62)
+	}
 	actions := w.mutate(l.state, Decide(l.state, l.host.clock()))
 	l.do(actions, func() {
 		l.busy = false
+		if l.state.WantsLook() {
+			l.unread, l.again = true, true
+		}
 		if l.again {
 			l.wake()
 			return
 		}
 		when, any := l.state.Next()
-		const look = 5.0 // for progress, vitals, and what a watch has left out
+		look := 5.0 // for progress, vitals, and what a watch has left out
+		if w.faulty == "nobody looks" {
+			look = 60
+		}
 		delay := max(0, l.looked+look-w.c.Now())
 		if any {
 			delay = min(delay, max(0, (when-l.host.clock()).Seconds())+0.001)

@@ -46,6 +46,7 @@ type world struct {
 	tries   map[string]int    // attempts since the last retry
 	faults  map[string][]string
 	held    map[string]float64 // since when
+	entered map[string]float64 // when each piece came into its state
 	jumped  bool               // a clock has
 	quiet   bool               // no more faults
 	killIn  int                // commits of leaders until the one who makes it is killed
@@ -58,12 +59,13 @@ type world struct {
 
 // tally is what schedules have come to.
 type tally struct {
-	events int
-	moves  map[[2]PieceState]int
-	leads  int // leaders that have read the store
-	lost   int // answers
-	froms  int // retries from a step on
-	passed int // servers that a gang was given while another machine was full
+	events                          int
+	moves                           map[[2]PieceState]int
+	leads                           int // leaders that have read the store
+	lost                            int // answers
+	froms                           int // retries from a step on
+	passed                          int // servers that a gang was given while another machine was full
+	notes, extended, silenced, left int // of deadlines
 }
 
 const quietAt = 120 // seconds from which on there are no more faults
@@ -218,7 +220,7 @@ func (w *world) submit(i int) {
 	spec := &Spec{Name: fmt.Sprint("e", i), User: fmt.Sprint("user", w.r.IntN(2)), Key: fmt.Sprint("key", i),
 		Steps: steps}
 	if w.chance(0.2) {
-		spec.Limits = Limits{Total: 25 * time.Second, Start: 20 * time.Second, NoProgress: 8 * time.Second}
+		spec.Limits = shortLimits
 	}
 	w.enter(spec)
 }
@@ -333,7 +335,7 @@ func runSchedules(t *testing.T, first, count int, faulty mutation) (sum tally, e
 			answers: map[string]string{},
 			parts:   map[string]string{}, broken: map[string]bool{}, erred: map[string]uint64{}, tops: map[string]int{},
 			tries: map[string]int{}, faults: map[string][]string{}, held: map[string]float64{},
-			read: map[uint64]float64{}}
+			read: map[uint64]float64{}, entered: map[string]float64{}}
 		m, wrong := sim.New("fleet", func(b *sim.Builder) {
 			b.Horizon(20_000)
 			b.Node("world", func(n *sim.Node) {
@@ -368,6 +370,11 @@ func TestSchedules(t *testing.T) {
 	}
 	t.Logf("%d schedules, %d events, %d leaders, %d answers lost, %d retries from a step on, %d servers given beside "+
 		"full machines", count, sum.events, sum.leads, sum.lost, sum.froms, sum.passed)
+	t.Logf("%d notes of ages, and %d extensions; %d runs ended by a deadline, %d servers left", sum.notes, sum.extended,
+		sum.silenced, sum.left)
+	if count >= 1000 && min(sum.extended, sum.silenced, sum.left) == 0 {
+		t.Error("no schedule has a run that is granted more, one that is ended by a deadline, or a server that is left")
+	}
 	for from := Waiting; from <= Canceled; from++ {
 		for _, to := range moves[from] {
 			t.Logf("%10v to %-10v %7d", from, to, sum.moves[[2]PieceState{from, to}])

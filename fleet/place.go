@@ -408,10 +408,11 @@ func (s *State) Why(id string, at PieceID) string {
 	}
 	t := e.stepOf(at)
 	var was *Piece
+	var text strings.Builder
 	if p := e.pieces[at]; p != nil {
 		was = &p.Piece
+		text.WriteString(s.history(p))
 	}
-	var text strings.Builder
 	fmt.Fprintf(&text, "piece %v of %s wants %d servers; the least score is taken: load - warm - checkpoint + slow\n",
 		at, id, t.gang())
 	if s.head != nil {

@@ -109,6 +109,7 @@ type Standing struct {
 	Retry   uint64             `json:"retry,omitempty"` // Wish.Retry of it
 	Reason  string             `json:"reason,omitempty"`
 	Errors  []PieceError       `json:"errors,omitempty"` // the first, by piece; at most 20
+	Left    []string           `json:"left,omitempty"`   // servers that wouldn't stop, the first of them
 	Failed  int                `json:"failed,omitempty"` // pieces with an error, those that aren't listed included
 	Steps   []StepStanding     `json:"steps,omitempty"`  // of a pipeline: each, in the order of the specification
 	Enough  []Enough           `json:"enough,omitempty"` // of steps that end by their rule, and have
@@ -194,20 +195,24 @@ func numbers(text string, count int) ([]int, error) {
 // Piece is one piece that has begun, in the key fleet/experiments/ID/pieces/PIECE. The leader writes it. One that waits
 // and has never begun has no key.
 type Piece struct {
-	State   PieceState    `json:"state"`
-	Attempt int           `json:"attempt"`           // from 1
-	Token   uint64        `json:"token"`             // of the leader that wrote it
-	Gang    []Server      `json:"gang,omitempty"`    // by partition; of the last attempt
-	Spared  int           `json:"spared,omitempty"`  // attempts that don't count: before a retry, or given up paused
-	Fault   []string      `json:"fault,omitempty"`   // machines at fault with it: it isn't tried there again
-	Wait    time.Duration `json:"wait_ns,omitempty"` // until it is tried again, from when the leader has seen it so
-	Error   *Error        `json:"error,omitempty"`   // the last attempt's
-	Kept    *Kept         `json:"kept,omitempty"`    // Finished
-	Inputs  Inputs        `json:"inputs,omitempty"`  // of a pipeline: the outputs that the attempt is simulated with
-	Outputs Outputs       `json:"outputs,omitempty"` // of a closing piece that is Finished: what its step exports
-	Site    string        `json:"site,omitempty"`    // of a door's: where it ended
-	Began   *time.Time    `json:"began,omitempty"`
-	Ended   *time.Time    `json:"ended,omitempty"` // by clocks of different machines, for people
+	State    PieceState    `json:"state"`
+	Attempt  int           `json:"attempt"`           // from 1
+	Token    uint64        `json:"token"`             // of the leader that wrote it
+	Gang     []Server      `json:"gang,omitempty"`    // by partition; of the last attempt
+	Spared   int           `json:"spared,omitempty"`  // attempts that don't count: before a retry, or given up paused
+	Fault    []string      `json:"fault,omitempty"`   // machines at fault with it: it isn't tried there again
+	Wait     time.Duration `json:"wait_ns,omitempty"` // until it is tried again, from when the leader has seen it so
+	Error    *Error        `json:"error,omitempty"`   // the last attempt's
+	Kept     *Kept         `json:"kept,omitempty"`    // Finished
+	Inputs   Inputs        `json:"inputs,omitempty"`  // of a pipeline: the outputs that the attempt is simulated with
+	Outputs  Outputs       `json:"outputs,omitempty"` // of a closing piece that is Finished: what its step exports
+	Site     string        `json:"site,omitempty"`    // of a door's: where it ended
+	Age      time.Duration `json:"age_ns,omitempty"`  // in its state, as far as leaders have counted it
+	Extended *Extended     `json:"extended,omitempty"`
+	Past     []Past        `json:"past,omitempty"` // the last attempts that have failed
+	Left     []Left        `json:"left,omitempty"` // servers that wouldn't give the last attempt up that was ended
+	Began    *time.Time    `json:"began,omitempty"`
+	Ended    *time.Time    `json:"ended,omitempty"` // by clocks of different machines, for people
 }
 
 // Server is a server that a gang has.
@@ -250,6 +255,11 @@ type Progress struct {
 	Events      uint64  `json:"events"`
 	Checkpoints int     `json:"checkpoints"`
 	Stopping    bool    `json:"stopping,omitempty"` // it was told to end, and does
+
+	// Times of the agent's clock, which no suspension of its run stops; pauses don't count.
+	Ran         time.Duration `json:"ran_ns,omitempty"`       // it has simulated
+	Still       time.Duration `json:"still_ns,omitempty"`     // simulated time has stood at Now
+	MovedEvents uint64        `json:"moved_events,omitempty"` // Events when it moved last
 }
 
 // AttemptID names an attempt at a piece: the Replication of the cluster's assignments.

@@ -33,6 +33,7 @@ func newToil(b testing.TB, machines, pieces int) *toil {
 }
 
 func (w *toil) decide() []Action {
+	w.Looked(w.at)
 	began := time.Now()
 	actions := Decide(w.State, w.at)
 	w.longest = max(w.longest, time.Since(began))
@@ -50,7 +51,7 @@ func (w *toil) toilAll() (finished int) {
 			switch {
 			case a.Do == DoAsk:
 				w.be(a.Server, a.State, &a.Assignment)
-			case a.Do == DoMove && a.To.State == Running:
+			case a.Do == DoMove && a.To.State == Running && a.From != Running:
 				id := AttemptID{a.Piece, a.To.Attempt}
 				id.Point = len(owner) // one for each
 				owner[id] = a.ID

@@ -23,6 +23,7 @@ type Rules struct {
 	Settle     time.Duration // for which a server may be missing, and a report late
 	Stop       time.Duration // for giving a partition up; then a server is told to exit, and passed over after another
 	TooFew     time.Duration // for which machines may be too few, before what doesn't fit has failed
+	Note       time.Duration // between two notes of how long a piece is in its state
 	AskAgain   time.Duration // until a server that hasn't moved is asked again
 	Keep       int           // experiments that have ended
 	Sweep      time.Duration // between two looks for blobs that no experiment names
@@ -38,6 +39,7 @@ func (r Rules) withDefaults() Rules {
 	r.Settle = cmp.Or(r.Settle, 5*time.Second)
 	r.Stop = cmp.Or(r.Stop, time.Minute)
 	r.TooFew = cmp.Or(r.TooFew, 5*time.Minute)
+	r.Note = cmp.Or(r.Note, 10*time.Second)
 	r.AskAgain = cmp.Or(r.AskAgain, 5*time.Second)
 	r.Keep = cmp.Or(r.Keep, 1_000)
 	r.Sweep = cmp.Or(r.Sweep, 10*time.Minute)
@@ -71,6 +73,8 @@ type State struct {
 	ended     int  // experiments that are kept
 	placeable bool // something may be placed that couldn't before
 	ahead     bool // what is placed may turn out not to count
+	looked    time.Duration
+	wantsLook bool
 
 	running  map[*piece]bool // that are RUNNING
 	said     HealthReport    // the last
@@ -107,6 +111,7 @@ type underway struct {
 	steps    []*step            // and closing pieces, each as a step of its own; each behind all that it waits for
 	pieces   map[PieceID]*piece // those that have begun
 	holding  int                // of them: servers are promised to them
+	lefts    int                // of them: servers wouldn't give them up
 	again    heap.Heap[*piece]  // those that wait for another attempt, and may begin
 	waits    time.Duration      // since when nothing of it was placed; -1: not seen yet
 	passed   time.Duration      // it reserves nothing before
@@ -147,20 +152,13 @@ type piece struct {
 	report  *ReportAt     // of the attempt that counts
 	since   time.Duration // in its state; -1: not seen yet
 	amiss   time.Duration // since when something is wrong with its gang; -1: nothing is
-	silence silence
 	meter   meter
+	known   known
+	noted   time.Duration // when its age was written last
+	overdue []Left        // servers that wouldn't give it up
 	due     time.Duration // of its deadline that comes first
 	queued  bool
 	dirty   bool
-}
-
-// silence is when a gang's simulated time has risen last.
-type silence struct {
-	at         time.Duration
-	now        float64
-	events     uint64
-	extensions int
-	until      time.Duration
 }
 
 // machine is a member.
@@ -504,6 +502,7 @@ func (s *State) become(p *piece, value Piece) {
 		}
 	}
 	held := p.State != 0 && p.State.Holds()
+	e.lefts += min(len(value.Left), 1) - min(len(p.Left), 1)
 	p.Piece, p.since, p.amiss, p.queued = value, never, never, false
 	if delete(s.running, p); value.State == Running {
 		s.running[p] = true
@@ -520,7 +519,7 @@ func (s *State) become(p *piece, value Piece) {
 		s.machine(g.Member).warm[e.ID] = true
 	}
 	if p.State.Ended() || p.State == Waiting {
-		p.report = nil
+		p.report, p.known = nil, known{}
 	}
 	if len(e.steps) > 1 && p.State.Ended() {
 		e.gates = e.gates || p.step.failed() || p.step.counts[Finished] == p.step.total()

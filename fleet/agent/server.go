@@ -39,6 +39,8 @@ type work struct {
 	watched chan struct{} // closed when nobody watches over run any more
 	giveUp  chan struct{} // closed when the server gives the attempt up
 
+	ran time.Duration // before a pause; of the goroutine that watches over run
+
 	mu     sync.Mutex // held while a report is written
 	number uint64     // of the last report
 	done   bool       // the last report of the attempt is written, or isn't wanted
@@ -180,7 +182,7 @@ func (w *work) watch(run executor.Run) {
 	defer progress.Stop()
 	defer logs.Stop()
 	var log []byte
-	said := fleet.Progress{Now: -1}
+	pace := newPace(w.ran)
 	ctx, cancel := context.WithCancel(w.a.closed)
 	defer cancel()
 	go func() { // what is being written is given up when the run ends
@@ -193,8 +195,7 @@ func (w *work) watch(run executor.Run) {
 	for {
 		select {
 		case <-progress.C:
-			if p := run.Progress(); p != said {
-				said = p
+			if p, tell := pace.of(run.Progress()); tell {
 				if p.Events > 0 || p.Now > 0 {
 					w.started(executor.Succeeded, nil)
 				}
@@ -206,6 +207,7 @@ func (w *work) watch(run executor.Run) {
 				w.complain(ctx, w.a.o.Store.PutLog(ctx, w.as.Experiment, w.id, text))
 			}
 		case <-run.Done():
+			w.ran = pace.ran()
 			w.end(run)
 			return
 		}
