@@ -64,6 +64,16 @@ func (c *Call) Clear() {
 	}
 }
 
+// Width is how many columns the terminal behind Stdout has; 0 where it is none, or can't be asked.
+func (c *Call) Width() int {
+	if file, isFile := c.raw.(*os.File); c.Terminal && isFile {
+		if width, _, err := term.GetSize(int(file.Fd())); err == nil {
+			return width
+		}
+	}
+	return 0
+}
+
 // Unread tells whether the other end of Stdout has been closed, as head does: a command that writes only now and then
 // should look, and end with [ErrUnread].
 func (c *Call) Unread() bool {

@@ -173,6 +173,7 @@ type shownExperiment struct {
 	Allowed   []string        `json:"allowed"`
 	Begun     []shownPiece    `json:"begun,omitempty"`
 	History   []shownDeed     `json:"history,omitempty"`
+	Figures   []fleet.Figure  `json:"figures,omitempty"`
 	Malformed []string        `json:"malformed,omitempty"`
 }
 
@@ -250,10 +251,15 @@ func listRow(e *fleet.Experiment) []string {
 
 // ended says how many pieces have a result, of how many, and how many have failed.
 func ended(e *fleet.Experiment) string {
-	text, failed := fmt.Sprintf("0 of %d", e.Spec.Count()), 0
+	ruled := slices.ContainsFunc(e.Spec.Steps, func(s fleet.Step) bool { return len(s.Until) > 0 })
+	most := map[bool]string{true: "at most "}[ruled]
+	text, failed := fmt.Sprintf("0 of %s%d", most, e.Spec.Count()), 0
 	if e.Standing != nil {
-		text = fmt.Sprintf("%d of %d", e.Standing.Pieces[fleet.Finished], e.Spec.Count())
+		text = fmt.Sprintf("%d of %s%d", e.Standing.Pieces[fleet.Finished], most, e.Spec.Count())
 		failed = e.Standing.Pieces[fleet.Failed]
+	}
+	if n := e.Enough(0); n > 0 { // it is no pipeline
+		text, failed = fmt.Sprintf("%d of %d", n, n), 0
 	}
 	if failed > 0 {
 		text += fmt.Sprintf(", %d failed", failed)
@@ -271,6 +277,7 @@ func showCommand() app.Command {
 			&cli.BoolFlag{Name: "json", Usage: "write JSON, with all pieces that have begun"},
 			&cli.BoolFlag{Name: "pieces", Usage: "show all pieces that have begun, and not only those that run"},
 			&cli.BoolFlag{Name: "history", Usage: "show who has done what with it, when and why"},
+			figureFlag(),
 			&cli.StringFlag{Name: "why", Usage: "show which machines could be given a `PIECE`, and why"}),
 		Run: func(c *app.Call) error {
 			if c.NArg() != 1 {
@@ -297,6 +304,9 @@ func showExperiment(ctx context.Context, c *app.Call, fl *fleet.Client, e *fleet
 	if s.Begun, err = begun(ctx, fl, e, &s.Malformed); err != nil {
 		return err
 	}
+	if s.Figures, err = figuresOf(c, e, s.Begun); err != nil {
+		return err
+	}
 	if c.Bool("history") {
 		if err := s.history(ctx, fl, e); err != nil {
 			return err
@@ -308,6 +318,7 @@ func showExperiment(ctx context.Context, c *app.Call, fl *fleet.Client, e *fleet
 	out := &strings.Builder{}
 	s.head(out)
 	s.standing(out)
+	s.figures(out)
 	if c.Bool("history") {
 		s.deeds(out)
 	}
@@ -398,6 +409,7 @@ func (s *shownExperiment) standing(out *strings.Builder) {
 		}
 	}
 	fmt.Fprintf(out, "pieces: %d: %s\n", s.Count, cmp.Or(strings.Join(counts, ", "), "none was looked at"))
+	s.rule(out)
 	if st.Reason != "" {
 		fmt.Fprintln(out, st.Reason)
 	}

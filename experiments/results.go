@@ -106,6 +106,15 @@ func gather(ctx context.Context, c *app.Call, s *metastore.Store, temp string) (
 		return nil, err
 	}
 	step := &e.Spec.Steps[0]
+	whole := !c.Bool("partial")
+	if n := countOf(e); len(step.Until) > 0 && len(ended) >= n {
+		whole = true // the rule says which count, and how many are enough
+	}
+	for _, text := range step.Until {
+		if whole {
+			args = append(args, "--until", text)
+		}
+	}
 	for _, name := range resultsKept {
 		if c.IsSet(name) {
 			args = append(args, "--"+name, c.String(name))
@@ -116,7 +125,7 @@ func gather(ctx context.Context, c *app.Call, s *metastore.Store, temp string) (
 			args = append(args, "--sweep", axis)
 		}
 	}
-	if c.Bool("partial") {
+	if !whole {
 		args = append(args, "--partial")
 	}
 	f := &fetcher{c: c, temp: temp, spec: e.Spec}
@@ -142,7 +151,7 @@ func endedPieces(c *app.Call, e *fleet.Experiment, pieces map[fleet.PieceID]flee
 		never = fleet.Canceled // what has never begun by the end was cancelled
 	}
 	for point := range step.Points {
-		for r := range step.Replications {
+		for r := range countOf(e) {
 			p := fleet.PieceID{Point: point, Replication: r}
 			state := never
 			if there, ok := pieces[p]; ok {
@@ -153,7 +162,7 @@ func endedPieces(c *app.Call, e *fleet.Experiment, pieces map[fleet.PieceID]flee
 			}
 		}
 	}
-	all := len(step.Points) * step.Replications
+	all := len(step.Points) * countOf(e)
 	if len(ended) == all || c.Bool("partial") && len(ended) > 0 {
 		return ended, nil
 	}
@@ -169,6 +178,14 @@ func endedPieces(c *app.Call, e *fleet.Experiment, pieces map[fleet.PieceID]flee
 		err = fmt.Errorf("%w; --partial gives what is there", err)
 	}
 	return nil, err
+}
+
+// countOf is how many replications of each point count, at most as long as that isn't known.
+func countOf(e *fleet.Experiment) int {
+	if n := e.Enough(0); n > 0 {
+		return n
+	}
+	return e.Spec.Steps[0].Replications
 }
 
 // mergeBy has the program put the parts together, and gives its exit status.

@@ -26,8 +26,12 @@ import (
 // scenarioFlags are those of submit that the program with the models reads, as of its run.
 func scenarioFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "replications", DefaultText: "1", Usage: "repeat each point `R` times, each with its " +
-			"own random numbers"},
+		&cli.StringFlag{Name: "replications", DefaultText: "1; 1000 with --until", Usage: "repeat each point `R` " +
+			"times, each with its own random numbers; with --until at most"},
+		&cli.StringSliceFlag{Name: "until", Usage: "end when the interval of a figure is narrow enough, " +
+			"`FIGURE ± WIDTH`: 'latency_s.p99 ± 2 %' (or +-2%), or in the figure's unit; may be given several times"},
+		&cli.StringSliceFlag{Name: "figure", Usage: "have machines report this figure of each replication, `NAME`, " +
+			"as watch shows it; may be repeated"},
 		&cli.StringSliceFlag{Name: "sweep", Usage: "simulate each value of a field, `KEY=A,B,C`; several make a grid"},
 		&cli.StringSliceFlag{Name: "set", Usage: "put a value into the scenario, `KEY=VALUE`; may be repeated"},
 		&cli.StringFlag{Name: "seed", DefaultText: "1", Usage: "`SEED` of all random numbers"},
@@ -48,6 +52,7 @@ func submitCommand() app.Command {
 			"What is submitted twice with one --idempotency-key is one experiment. Without one a random key\n" +
 			"is kept below XDG_STATE_HOME until there is an answer: repeat the same command when there was none.",
 		Examples: []string{"submit shop.yml --store etcd://127.0.0.1:2379 --replications 100 --name night",
+			"submit shop.yml --until 'latency_s.p99 ± 2 %' --figure throughput_rps",
 			"submit shop.yml --replications 20 --sweep rqs_input.avg_active_users.mean=10,20,40 --workers 2",
 			"submit shop.yml --place /shared/night --priority low --label rack=a --idempotency-key night-17"},
 		Flags: slices.Concat(groupcall.Flags(), scenarioFlags(), []cli.Flag{groupcall.ProgramFlag(),
@@ -174,8 +179,12 @@ func submitOnce(c *app.Call, s *fleet.Submission) error {
 
 // stepText is what is simulated of a step.
 func stepText(s *fleet.Step) string {
-	return strings.Join([]string{counted(len(s.Points), "point"), "×", counted(s.Replications, "replication") + ",",
-		counted(s.Workers, "worker"), "each"}, " ")
+	most, until := "", ""
+	if len(s.Until) > 0 {
+		most, until = "at most ", ", until "+strings.Join(s.Until, " and ")
+	}
+	return fmt.Sprintf("%s × %s%s, %s each%s", counted(len(s.Points), "point"), most,
+		counted(s.Replications, "replication"), counted(s.Workers, "worker"), until)
 }
 
 // counted is e.g. "1 point" or "2 points".
@@ -224,7 +233,8 @@ func submissionOf(c *app.Call) (*fleet.Submission, error) {
 		name = strings.TrimSuffix(checked.File, filepath.Ext(checked.File))
 	}
 	step := fleet.SubmittedStep{Step: fleet.Step{File: checked.File, Args: checked.Args, Sweep: checked.Sweep,
-		Points: checked.Points, Replications: checked.Replications, Workers: checked.Workers}, Scenario: checked.Text}
+		Points: checked.Points, Replications: checked.Replications, Workers: checked.Workers, Until: checked.Until,
+		Figures: checked.Figures}, Scenario: checked.Text}
 	for i, file := range checked.Files {
 		step.Attached = append(step.Attached, fleet.File{Name: file, Data: checked.Attached[i]})
 	}
@@ -292,7 +302,7 @@ func checkScenario(c *app.Call) (s *submission.Submission, err error) {
 		name := f.Names()[0]
 		switch {
 		case !c.IsSet(name):
-		case name == "set" || name == "sweep":
+		case name == "set" || name == "sweep" || name == "until" || name == "figure":
 			for _, text := range c.StringSlice(name) {
 				args = append(args, "--"+name, text)
 			}

@@ -31,7 +31,7 @@ func watchCommand() app.Command {
 			"has changed. The status is 0 where all of it has ended well, and else 1.",
 		Examples: []string{"watch night --store etcd://127.0.0.1:2379", "watch night --json"},
 		Flags: append(groupcall.Flags(), &cli.BoolFlag{Name: "json",
-			Usage: "write JSON, one object a line, whenever something has changed"}),
+			Usage: "write JSON, one object a line, whenever something has changed"}, figureFlag()),
 		Run: func(c *app.Call) error {
 			if c.NArg() != 1 {
 				return app.Usage("found %d arguments, want the ID or the name of an experiment", c.NArg())
@@ -45,6 +45,40 @@ func watchCommand() app.Command {
 
 // followed runs a command that goes on until something has ended, or a signal comes.
 func followed(c *app.Call, f func(ctx context.Context, fl *fleet.Client, e *fleet.Experiment) error) error {
+	out := &outages{c: c}
+	for {
+		found := false
+		err := withExperiment(c, func(ctx context.Context, fl *fleet.Client, e *fleet.Experiment) error {
+			found = true
+			out.passes(ctx, nil)
+			return f(ctx, fl, e)
+		})
+		if found || !out.passes(context.Background(), err) {
+			return err
+		}
+		if err := pause(c); err != nil {
+			return err
+		}
+	}
+}
+
+// pause waits for the next look, or a signal, or that nobody reads any more.
+func pause(c *app.Call) error {
+	ctx, undo := c.Interruptible()
+	defer undo()
+	if c.Unread() {
+		return app.ErrUnread
+	}
+	select {
+	case <-time.After(lookPeriod):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// withExperiment runs a command for the experiment that it names.
+func withExperiment(c *app.Call, f func(ctx context.Context, fl *fleet.Client, e *fleet.Experiment) error) error {
 	return groupcall.WithStore(c, groupcall.Looks, func(ctx context.Context, s *metastore.Store) error {
 		once, cancel, err := groupcall.Bounded(ctx, c)
 		if err != nil {
@@ -94,7 +128,7 @@ func watchExperiment(ctx context.Context, c *app.Call, fl *fleet.Client, e *flee
 			return err
 		case shown != before:
 			c.Clear()
-			if _, err := io.WriteString(c.Stdout, shown); err != nil {
+			if _, err := io.WriteString(c.Stdout, cutLines(shown, c.Width())); err != nil {
 				return err
 			}
 			before = shown
@@ -142,6 +176,9 @@ func lookAt(ctx context.Context, c *app.Call, fl *fleet.Client, id string) (show
 	if s.Begun, err = begun(ctx, fl, e, &s.Malformed); err != nil {
 		return "", nil, err
 	}
+	if s.Figures, err = figuresOf(c, e, s.Begun); err != nil {
+		return "", nil, err
+	}
 	if e.Ended() {
 		ended = &ending{e.Status(), e.Standing.Reason}
 	}
@@ -153,6 +190,7 @@ func lookAt(ctx context.Context, c *app.Call, fl *fleet.Client, id string) (show
 		s.Spec = e.Spec
 		s.head(out)
 		s.standing(out)
+		s.figures(out)
 		s.pieces(out, false)
 	default:
 		s.line(out)
@@ -174,6 +212,9 @@ func (s *shownExperiment) line(out *strings.Builder) {
 		if p.State == fleet.Running && p.Progress != nil && p.Progress.Horizon > 0 {
 			fmt.Fprintf(out, ", %v at %.0f%%", p.ID, 100*p.Progress.Now/p.Progress.Horizon)
 		}
+	}
+	for i := range s.Figures[:min(len(s.Figures), figuresMost)] {
+		out.WriteString(lineOf(&s.Figures[i]))
 	}
 	fmt.Fprintln(out)
 }

@@ -99,8 +99,7 @@ func (e *Experiment) Allowed() []string {
 
 func (e *Experiment) allowed() (all []string) {
 	s := e.Standing
-	failed := s != nil && (s.Pieces[Failed] > 0 || s.Pieces[Canceled] > 0 || s.Failed > 0 || s.Status == StatusFailed ||
-		s.Status == StatusCanceled) && (e.Wish == nil || e.Wish.Retry <= s.Retry)
+	failed := s != nil && s.failed() && (e.Wish == nil || e.Wish.Retry <= s.Retry)
 	switch {
 	case e.Wish == nil:
 		return nil
@@ -119,6 +118,12 @@ func (e *Experiment) allowed() (all []string) {
 		all = append(all, doRetry)
 	}
 	return all
+}
+
+// failed tells whether pieces that count have failed or were cancelled.
+func (s *Standing) failed() bool {
+	counted := s.Failed > 0 || s.Status == StatusFailed || s.Status == StatusCanceled
+	return counted || len(s.Enough) == 0 && s.Pieces[Failed]+s.Pieces[Canceled] > 0
 }
 
 // is says how an experiment is, for messages.

@@ -62,3 +62,28 @@ func TestWatchExperiment(t *testing.T) {
 		r.refused(t, args, []string{want})
 	}
 }
+
+// TestWatchFromOutage: what is watched, and a log that is followed, while the store is away from the beginning, is
+// shown when it is back; both say that they wait.
+func TestWatchFromOutage(t *testing.T) {
+	h := openByHand(t)
+	h.leads()
+	id := h.submit(launchtest.Scenario(6, 20, ""), "", 1, "", []string{})
+	h.must(h.client.SetStanding(h.ctx, id, h.standingAt(id), fleet.Standing{Status: fleet.StatusFinished, Ended: true,
+		Pieces: map[fleet.PieceState]int{fleet.Finished: 1}, Leader: "the test"}))
+	proxy, cut := through(t, h.url)
+	proxy.Isolate()
+	all := []*started{start(t, nil, "watch", id, "--store", cut, "--store-timeout", "1s"),
+		start(t, nil, "logs", id, "0", "-f", "--store", cut, "--store-timeout", "1s")}
+	for _, s := range all {
+		s.expect(t, "the store doesn't answer, and is waited for")
+	}
+	proxy.Heal()
+	for i, want := range []string{"FINISHED, 1 FINISHED", "never began"} {
+		all[i].expect(t, "the store answers again")
+		all[i].expect(t, want)
+		if err := all[i].Wait(); (err == nil) != (i == 0) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
