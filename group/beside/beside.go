@@ -60,6 +60,8 @@ func Commands() []app.Command {
 		{Name: "watch", Usage: "shows an experiment until it has ended", Program: groupProgram},
 		{Name: "logs", Usage: "shows the last of what a run of an experiment has written", Program: groupProgram},
 		{Name: "results", Usage: "gives the results of an experiment", Program: groupProgram, Self: "program"},
+		{Name: "audit", Usage: "shows who has done what with the experiments of a group, when and why",
+			Program: groupProgram},
 		{Name: child.Command, Hidden: true, Usage: "is what a run over machines starts to join them",
 			Program: groupProgram},
 		{Name: blobproc.Command, Hidden: true, Usage: "is what checkpoints in an object store start to reach it",
