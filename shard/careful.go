@@ -11,10 +11,12 @@ package shard
 // It keeps what it has moved: each run needs one of its own.
 type Careful struct {
 	Of    Strategy
-	Trial float64 // wall seconds after which moves are judged at first; 0: 0.5
-	Rest  float64 // wall seconds for which nothing moves behind the first time that moves were taken back; 0: 1
+	Then  Strategy // what moves once moves have made the run faster, until some were taken back; nil: Of
+	Trial float64  // wall seconds after which moves are judged at first; 0: 0.5
+	Rest  float64  // wall seconds for which nothing moves behind the first time that moves were taken back; 0: 1
 
 	trial *trial
+	good  bool    // moves have made the run faster, and none were taken back since
 	rests float64 // how long nothing has moved behind the last time; 0: the last moves were good
 	until float64 // nothing moves before
 }
@@ -84,7 +86,7 @@ func (c *Careful) Moves(s *State) (moves []Move) {
 				moves = append(moves, Move{shard, w})
 			}
 		}
-		c.trial = nil
+		c.trial, c.good = nil, false
 		c.rests = min(max(c.Rest, 2*c.rests), restMost)
 		c.until = s.Time + c.rests
 		return moves
@@ -92,8 +94,15 @@ func (c *Careful) Moves(s *State) (moves []Move) {
 	if s.Time < c.until {
 		return nil
 	}
-	moves = c.Of.Moves(s)
 	now := moment{s.Time, s.Events}
+	if t := c.trial; t != nil && s.Time-t.begin.time >= c.Trial && now.speedFrom(t.begin) > t.speed {
+		c.good = true
+	}
+	if c.good && c.Then != nil {
+		moves = c.Then.Moves(s)
+	} else {
+		moves = c.Of.Moves(s)
+	}
 	switch {
 	case len(moves) == 0 || !(s.Speed > 0):
 	case c.trial != nil:

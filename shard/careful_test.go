@@ -126,38 +126,51 @@ func (r ratios) check(t *testing.T, what string, mean, most float64) {
 	}
 }
 
+// auto is the strategy that launch has of its own accord.
+func auto() *Careful { return &Careful{Of: LeastLoaded{}, Then: LeastLoaded{End: 0.07}} }
+
 // Moves that make a run faster stay, as without Careful; an even load moves nothing; moves that make it slower are
 // taken back, rarer and rarer.
 func TestCareful(t *testing.T) {
-	var hot, hotStatic, uneven, bad, badPlain ratios
+	var hot, hotStatic, hotEnd, uneven, bad, badPlain ratios
 	for seed := range uint64(200) {
 		at := func(work func(int, float64) float64, far float64) *world {
 			return &world{rnd: rand.New(rand.NewPCG(seed, 7)), workers: 2 + int(seed%3), shards: 64, work: work,
 				far: far, noise: 0.1, cost: 0.003}
 		}
 		spot := hotSpot(64, 1)
-		with := at(spot, 0.05).run(&Careful{Of: LeastLoaded{}})
+		with := at(spot, 0.05).run(auto())
 		hot = append(hot, with/at(spot, 0.05).run(LeastLoaded{}))
+		if seed < 50 { // as many shards as a run has
+			spot := hotSpot(256, 1)
+			fine := func() *world {
+				w := at(spot, 0.05)
+				w.shards = 256
+				return w
+			}
+			hotEnd = append(hotEnd, fine().run(auto())/fine().run(&Careful{Of: LeastLoaded{}}))
+		}
 		hotStatic = append(hotStatic, with/at(spot, 0.05).run(nil))
 
 		even := at(func(int, float64) float64 { return 1.0 / 64 }, 0)
-		if even.run(&Careful{Of: LeastLoaded{}}); even.moved > 0 {
+		if even.run(auto()); even.moved > 0 {
 			t.Errorf("seed %d, even load: %d moves", seed, even.moved)
 		}
 
 		work := func(shard int, _ float64) float64 { return (1 + 0.6*float64(shard/32)) / 64 }
 		good := at(work, 0.02)
-		uneven = append(uneven, good.run(&Careful{Of: LeastLoaded{}})/at(work, 0.02).run(nil))
+		uneven = append(uneven, good.run(auto())/at(work, 0.02).run(nil))
 		if good.rounds > 6 {
 			t.Errorf("seed %d, uneven load: moves in %d rounds", seed, good.rounds)
 		}
 
 		// Each event takes 4 times as long on another worker.
 		static := at(work, 3).run(nil)
-		bad = append(bad, at(work, 3).run(&Careful{Of: LeastLoaded{}})/static)
+		bad = append(bad, at(work, 3).run(auto())/static)
 		badPlain = append(badPlain, at(work, 3).run(LeastLoaded{})/static)
 	}
 	hot.check(t, "hot spot, beside LeastLoaded alone", 1.01, 1.1)
+	hotEnd.check(t, "hot spot, moves that end at a smaller gap once they were good", 0.99, 1.02)
 	hotStatic.check(t, "hot spot, beside where all stays", 0.6, 0.8)
 	uneven.check(t, "uneven load, beside where all stays", 0.9, 0.93)
 	bad.check(t, "moves that are bad, beside where all stays", 1.04, 1.15)

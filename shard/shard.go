@@ -103,6 +103,7 @@ func Balance(loads []float64) float64 {
 // where they are 0.
 type LeastLoaded struct {
 	Gap  float64 // nothing moves while the largest load is less than so much above the mean, as a part of it; 0: 0.1
+	End  float64 // what moves goes on until the largest load is less than so much above the mean; 0: Gap
 	Rest int     // a shard that has moved stays for so many times; 0: 3
 	Most int     // moves at one time; 0: a quarter of the shards, and 1 at least
 }
@@ -111,6 +112,9 @@ type LeastLoaded struct {
 func (l LeastLoaded) Moves(s *State) []Move {
 	if l.Gap == 0 {
 		l.Gap = 0.1
+	}
+	if l.End == 0 {
+		l.End = l.Gap
 	}
 	if l.Rest == 0 {
 		l.Rest = 3
@@ -122,8 +126,12 @@ func (l LeastLoaded) Moves(s *State) []Move {
 	p.owner = append(p.owner, s.Owner...)
 	before := slices.Max(p.loads)
 	p.mean = before * Balance(p.loads)
+	end := l.Gap
+	if before > p.mean*(1+l.Gap) {
+		end = l.End
+	}
 	var moves []Move
-	for len(moves) < l.Most && slices.Max(p.loads) > p.mean*(1+l.Gap) {
+	for len(moves) < l.Most && slices.Max(p.loads) > p.mean*(1+end) {
 		m, ok := p.next()
 		if !ok {
 			break

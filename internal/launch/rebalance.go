@@ -119,7 +119,7 @@ func (l *Launch) newRebalancing() *rebalancing {
 	if b.strategy == nil {
 		b.strategy = shard.LeastLoaded{}
 		if b.cfg.Every == 0 {
-			careful := &shard.Careful{Of: b.strategy}
+			careful := &shard.Careful{Of: b.strategy, Then: shard.LeastLoaded{End: autoEnd}}
 			if l.cfg.Machines != nil {
 				careful.Trial = farTrial
 			}
@@ -355,6 +355,10 @@ const (
 	autoBusy  = 0.5
 	autoGap   = 0.1
 	autoTimes = 2
+
+	// autoEnd is how far the largest load may be above the mean behind moves once moves have made the run faster: less
+	// than where they begin, so that the next ones are later.
+	autoEnd = 0.07
 
 	autoLeast, autoMost = 100 * time.Millisecond, time.Minute // from one look to the next
 
