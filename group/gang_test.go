@@ -168,3 +168,14 @@ func (h *byHand) comparesGang(id, text, self string) {
 	}
 	same(h.T, local, fromFleet)
 }
+
+// TestCauseOfRefusal: machines that can't be joined are at fault, and not the model: who has begun the run may try
+// again.
+func TestCauseOfRefusal(t *testing.T) {
+	got := runs(t, "run", scenarioFile(t, 5, ""), "--machines", machineFile(t, "127.0.0.1:1"), "--insecure",
+		"--connect-timeout", "500ms", "--progress", "json")
+	if got.status != 2 || !strings.Contains(got.stderr, `"event":"failed"`) ||
+		!strings.Contains(got.stderr, `"cause":"machine"`) {
+		t.Errorf("found %+v", got)
+	}
+}
