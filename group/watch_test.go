@@ -3,11 +3,15 @@
 package group
 
 import (
+	"errors"
+	"io"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/disco-sim/disco/fleet"
 	"github.com/disco-sim/disco/internal/launch/launchtest"
+	"github.com/disco-sim/disco/internal/pty"
 )
 
 // TestWatchExperiment: an experiment is watched, and its log followed, until it ends; the status says how.
@@ -60,6 +64,41 @@ func TestWatchExperiment(t *testing.T) {
 		"logs " + id + " x": "want STEP.POINT.REPLICATION", "logs " + id + " 0 1": "found 3 arguments"} {
 		r := runs(t, append(strings.Fields(args), "--store", h.url)...)
 		r.refused(t, args, []string{want})
+	}
+}
+
+// TestWatchOnTerminal: on a terminal of 60 columns no line is longer, and what is cut says so.
+func TestWatchOnTerminal(t *testing.T) {
+	h := openByHand(t)
+	h.leads()
+	place := filepath.Join(t.TempDir(), strings.Repeat("long", 20))
+	id := h.submit(launchtest.Scenario(6, 20, ""), place, 1, "", []string{})
+	h.must(h.client.SetStanding(h.ctx, id, h.standingAt(id), fleet.Standing{Status: fleet.StatusFinished, Ended: true,
+		Pieces: map[fleet.PieceState]int{fleet.Finished: 1}, Leader: "the test"}))
+	window, line, err := pty.Open()
+	h.must(err)
+	h.must(pty.Resize(line, 60, 24))
+	shown := make(chan string)
+	go func() {
+		text, _ := io.ReadAll(window) // it fails when the last program that has the other side ends
+		shown <- string(text)
+	}()
+	cmd, _, _ := command("watch", id, "--store", h.url)
+	cmd.Stdout = line
+	err = cmd.Run()
+	h.must(line.Close())
+	text := <-shown
+	h.must(errors.Join(err, window.Close()))
+	cut := false
+	for _, l := range strings.Split(strings.TrimPrefix(text, "\x1b[H\x1b[2J"), "\r\n") {
+		runes := []rune(l)
+		cut = cut || strings.HasSuffix(l, "…")
+		if len(runes) > 60 {
+			t.Errorf("found %d columns, want at most 60: %q", len(runes), l)
+		}
+	}
+	if !cut || !strings.Contains(text, "FINISHED") {
+		t.Errorf("found %q, want a line that was cut", text)
 	}
 }
 
