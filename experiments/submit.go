@@ -120,8 +120,8 @@ func unanswered(err error) bool {
 	if err == nil {
 		return false
 	}
-	full, taken := (*fleet.FullError)(nil), (*fleet.KeyTakenError)(nil)
-	return !errors.As(err, &full) && !errors.As(err, &taken) && !app.IsUsage(err)
+	full, taken, busy := (*fleet.FullError)(nil), (*fleet.KeyTakenError)(nil), (*fleet.BusyError)(nil)
+	return !errors.As(err, &full) && !errors.As(err, &busy) && !errors.As(err, &taken) && !app.IsUsage(err)
 }
 
 // submitTries is how often it is tried, with waits of up to 1 s, 2 s between.

@@ -13,9 +13,6 @@ import (
 	"github.com/disco-sim/disco/metastore"
 )
 
-// Rules are those of the agents' leader. keep is how many experiments that have ended are kept; 0: the default.
-func Rules(keep int) fleet.Rules { return fleet.Rules{Keep: keep} }
-
 // showWhy shows which machines a piece could be given, as a leader sees them.
 func showWhy(c *app.Call, found string) error {
 	p, err := fleet.ParsePieceID(c.String("why"))
@@ -44,7 +41,7 @@ func showWhy(c *app.Call, found string) error {
 			return err
 		}
 		defer view.Close()
-		state, err := fleet.ReadState(ctx, fl, view, Rules(0))
+		state, err := fleet.ReadState(ctx, fl, view, fleet.Rules{})
 		if err != nil {
 			return err
 		}

@@ -23,6 +23,7 @@ const (
 	DoDrop                 // removes Report, which is of an attempt that doesn't count
 	DoRemove               // removes an experiment with all that belongs to it
 	DoHealth               // writes Health
+	DoLoad                 // writes Load
 )
 
 // Action is something that a leader does: a commit, or a request to a server.
@@ -39,6 +40,7 @@ type Action struct {
 	State      cluster.State
 	Assignment cluster.Assignment
 	Health     HealthReport
+	Load       Load
 }
 
 // Defaults of Limits.
@@ -122,6 +124,7 @@ func Decide(s *State, now time.Duration) []Action {
 		s.stand(e)
 	}
 	s.keep()
+	s.noteLoad()
 	return append(s.moves, s.rest...)
 }
 
@@ -130,6 +133,9 @@ func (s *State) move(p *piece, to Piece, takes *ReportAt) {
 	e := p.step.experiment
 	to.Token = s.token
 	p.record(&to)
+	if to.State.Ended() {
+		s.endedNow++
+	}
 	s.moves = append(s.moves, Action{Do: DoMove, ID: e.ID, Piece: p.id, Begins: p.State == 0,
 		From: max(p.State, Waiting), To: to, Report: takes})
 	if p.report != nil && takes == nil && (to.State.Ended() || to.State == Waiting) {

@@ -25,10 +25,12 @@ func (s *State) stand(e *underway) {
 		return
 	}
 	if e.frozen() {
+		s.queue(e, 0)
 		s.over(e)
 		return
 	}
 	now := s.standing(e)
+	s.queue(e, now.Pieces[Waiting])
 	was := &e.standing
 	same := e.written && was.Status == now.Status && was.Ended == now.Ended && was.Wish == now.Wish &&
 		was.Reason == now.Reason && was.Failed == now.Failed && slices.Equal(was.Left, now.Left) &&

@@ -21,12 +21,14 @@ const (
 	keyDoors       = "fleet/doors"
 	keyVitals      = "fleet/vitals"
 	keyHealth      = "fleet/health"
+	keyLoad        = "fleet/load"
+	keyUsers       = "fleet/users"
 )
 
 // Base are the directories that the fleet needs, for metastore.Options.
 func Base() []string {
 	return []string{keySubmitted, keyExperiments, keyPieces, keyReports, keyBlobs, keyLogs, keyAudit,
-		keyVitals}
+		keyVitals, keyUsers}
 }
 
 func submittedKey(user, hash string) string { return ownKey(keySubmitted, user, hash) }

@@ -137,6 +137,8 @@ func (t *term) other(ctx context.Context, a *Action) error {
 			return t.Client.RemoveReport(ctx, a.Report, t.lead.Guard())
 		case DoRemove:
 			return t.Client.RemoveExperiment(ctx, a.ID, t.lead.Guard())
+		case DoLoad:
+			return t.Client.SetLoad(ctx, a.Load, t.lead.Guard())
 		case DoHealth:
 			return t.Client.SetHealth(ctx, a.Health, t.lead.Guard())
 		}
@@ -170,10 +172,12 @@ func (t *term) sweep(ctx context.Context) error {
 	t.swept = time.Now()
 	return t.call(ctx, func(ctx context.Context) error {
 		unused, err := t.Client.SweepBlobs(ctx, t.unused, t.now(), t.Rules.Unused, t.lead.Guard())
-		if err == nil {
-			t.unused = unused
+		if err != nil {
+			return err
 		}
-		return err
+		t.unused = unused
+		return t.Client.RemoveAccounts(ctx, func(id string) bool { return t.state.experiments[id] != nil },
+			t.lead.Guard())
 	})
 }
 

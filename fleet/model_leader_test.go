@@ -243,6 +243,8 @@ func (l *leader) do(actions []Action, then func()) {
 			}
 			return nil
 		}, next)
+	case DoLoad:
+		next(w.store.guarded(l.token, guard))
 	case DoHealth: // without a delay: nothing depends on it but what a new leader begins with
 		err := w.store.guarded(l.token, guard)
 		if err == nil && l.host.cutUntil <= w.c.Now() && w.store.downUntil <= w.c.Now() {

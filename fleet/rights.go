@@ -74,6 +74,7 @@ func rights(root string, beside []string, role UserRole, user string) []metastor
 		all = append(all, own,
 			metastore.Right{Path: root + "/" + keySubmitted + "/" + user, Write: true},
 			metastore.Right{Path: root + "/" + keyExperiments, Names: user + ownerEnd, Write: true},
+			metastore.Right{Path: root + "/" + keyUsers + "/" + user, Write: true},
 			metastore.Right{Path: root + "/" + keyBlobs, Write: true},
 			metastore.Right{Path: root + "/" + keyChanged, Key: true, Write: true})
 	case Operate:
@@ -156,7 +157,7 @@ func (c *Client) makeOwn(ctx context.Context, a *metastore.Access) error {
 	keys := Base()
 	for _, u := range a.Users {
 		if u.Role != string(See) {
-			keys = append(keys, keyAudit+"/"+u.Name, keySubmitted+"/"+u.Name)
+			keys = append(keys, keyAudit+"/"+u.Name, keySubmitted+"/"+u.Name, keyUsers+"/"+u.Name)
 		}
 	}
 	for _, key := range keys {

@@ -30,6 +30,7 @@ type Rules struct {
 	Unused     time.Duration // for which such a blob is kept: its submission may be under way
 
 	FirstSample int // replications of a step that ends by its rule, before it may
+	Admission   Admission
 }
 
 func (r Rules) withDefaults() Rules {
@@ -45,6 +46,7 @@ func (r Rules) withDefaults() Rules {
 	r.Sweep = cmp.Or(r.Sweep, 10*time.Minute)
 	r.Unused = cmp.Or(r.Unused, time.Hour)
 	r.FirstSample = cmp.Or(r.FirstSample, until.Least)
+	r.Admission = r.Admission.withDefaults()
 	return r
 }
 
@@ -76,10 +78,18 @@ type State struct {
 	looked    time.Duration
 	wantsLook bool
 
-	running  map[*piece]bool // that are RUNNING
-	said     HealthReport    // the last
-	ill      int             // machines that are full or stuck
-	unjudged bool            // something was told by which machines are judged
+	running map[*piece]bool // that are RUNNING
+	said    HealthReport    // the last
+
+	queued    int     // pieces that wait, of all experiments
+	endsRate  float64 // of pieces, a second
+	endedNow  int     // pieces since loadAt
+	load      Load    // the last that was written
+	loadKnown bool    // it was
+	loadAt    time.Duration
+
+	ill      int  // machines that are full or stuck
+	unjudged bool // something was told by which machines are judged
 	judged   time.Duration
 	hushed   time.Duration // until when evictions wait
 	hushWhy  string        // what people are told meanwhile
@@ -120,6 +130,7 @@ type underway struct {
 	reason   string             // why nothing of it is placed
 	due      time.Duration
 	dirty    bool
+	queued   int  // pieces, of those that are counted in the state's
 	blocked  bool // nothing of it is placed: Block
 	gone     bool
 	gates    bool // what its steps may do may have changed for pieces that wait

@@ -72,11 +72,12 @@ func (e *FullError) Error() string {
 const blobsMost = (metastore.MaxOps - 10) / 2
 
 // specBytesMost is what a specification may have in the store, with room for the rest of its commit.
-const specBytesMost = metastore.MaxValue - 50_000
+const specBytesMost = metastore.MaxValue - 100_000
 
 // Submit submits: when it returns an id, that experiment is there, and no kill, cut or retry makes a second one of the
 // same key. duplicate says that it was there already, submitted with the same key and the same digest; with another
-// digest it is a *KeyTakenError. All that is wrong with a submission is one error. *FullError. Otherwise an error says
+// digest it is a *KeyTakenError. All that is wrong with a submission is one error. *FullError. *BusyError: nothing of
+// it is there, and it is worth another try later. Otherwise an error says
 // that the store couldn't be reached until ctx ended: the experiment may be there, and submitting again, with the same
 // key, is right.
 func (c *Client) Submit(ctx context.Context, s *Submission) (id string, duplicate bool, err error) {
@@ -101,13 +102,23 @@ func (c *Client) Submit(ctx context.Context, s *Submission) (id string, duplicat
 	if len(there) >= c.o.Experiments { // several at once may pass by as many
 		return "", false, &FullError{len(there), c.o.Experiments}
 	}
+	load, err := c.load(ctx)
+	if err == nil {
+		err = load.admit(s.Priority)
+	}
+	if err == nil { // before files are sent: they count with the commit
+		_, _, err = c.charge(ctx, s.User, "-", c.o.Now(), load.Admission)
+	}
+	if err != nil {
+		return "", false, err
+	}
 	for range blobTries {
 		for _, data := range blobs {
 			if _, err := c.PutBlob(ctx, data); err != nil {
 				return "", false, err
 			}
 		}
-		id, duplicate, again, err := c.commitSpec(ctx, s, spec)
+		id, duplicate, again, err := c.commitSpec(ctx, s, spec, load.Admission)
 		if !again {
 			return id, duplicate, err
 		}
@@ -192,8 +203,8 @@ func (c *Client) lookUp(ctx context.Context, key string, spec *Spec) (id string,
 
 // commitSpec makes the experiment; again says that a file isn't there any more. A commit of which the outcome isn't
 // known is made again: of several one is done, since each creates the idempotency key.
-func (c *Client) commitSpec(ctx context.Context, s *Submission, spec *Spec) (id string, duplicate, again bool,
-	err error) {
+func (c *Client) commitSpec(ctx context.Context, s *Submission, spec *Spec, bounds Admission) (id string, duplicate,
+	again bool, err error) {
 	mine := map[string]bool{} // ids under which it was tried
 	for {
 		now := c.o.Now()
@@ -204,6 +215,11 @@ func (c *Client) commitSpec(ctx context.Context, s *Submission, spec *Spec) (id 
 		if err != nil {
 			return "", false, false, err
 		}
+		cond, op, err := c.charge(ctx, s.User, spec.ID, now, bounds)
+		if err != nil {
+			return "", false, false, err
+		}
+		conds, ops = append(conds, cond), append(ops, op)
 		err = c.store.Commit(ctx, conds, ops)
 		conflict := (*metastore.ConflictError)(nil)
 		switch {

@@ -233,6 +233,7 @@ func TestBlobsRemovedMeanwhile(t *testing.T) {
 		submitters.Go(func() {
 			for i := range 25 {
 				s := shop(fmt.Sprint(who, i))
+				s.User = fmt.Sprint("user", who) // whose rates are bounded
 				s.Steps[0].Attached = []File{{"f", []byte(fmt.Sprint(i))}}
 				if _, _, err := c.Submit(t.Context(), s); err != nil && !strings.Contains(err.Error(), "were removed") {
 					t.Error(err)
@@ -330,7 +331,7 @@ func TestBadSubmissions(t *testing.T) {
 		{func(s *Submission) { s.Limits.Total = -1 }, []string{"total: found a time below 0"}},
 		{func(s *Submission) {
 			s.Steps[0].Points = [][]string{{"a=" + strings.Repeat("x", 600_000)}, {"a=" + strings.Repeat("y", 600_000)}}
-		}, []string{"bytes in JSON, want at most 950000"}},
+		}, []string{"bytes in JSON, want at most 900000"}},
 		{func(s *Submission) {
 			for i := range 100 {
 				s.Steps[0].Attached = append(s.Steps[0].Attached, File{fmt.Sprint(i), []byte{byte(i)}})

@@ -163,7 +163,7 @@ func agent(ctx context.Context, c *app.Call, s *metastore.Store, o cluster.Optio
 	if err != nil {
 		return err
 	}
-	stop, err := leadFleet(joining, s, m, &o, keepOf(c))
+	stop, err := leadFleet(joining, s, m, &o, rulesOf(c))
 	if err != nil {
 		return err
 	}

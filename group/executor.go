@@ -36,6 +36,10 @@ func executorFlags() []cli.Flag {
 			Usage: "`TIME` that a run has to end at a checkpoint, before it is killed"},
 		&cli.IntFlag{Name: "keep", Value: keepDefault,
 			Usage: "`N` experiments that have ended stay in the store, while this agent leads"},
+		&cli.IntFlag{Name: "max-queue", Value: fleet.MaxPieces, Usage: "nothing more is taken while `N` pieces wait: " +
+			"of priority normal 0.85 N, of low 0.7 N; while this agent leads, as the next two"},
+		&cli.IntFlag{Name: "max-open", Value: 500, Usage: "`N` experiments of a user that haven't ended"},
+		&cli.IntFlag{Name: "max-rate", Value: 50, Usage: "`N` submissions of a user in 10 s"},
 	}, remoteFlags()...)
 }
 
@@ -44,9 +48,17 @@ const keepDefault = 1000
 
 // checkExecutor refuses flags that don't go together.
 func checkExecutor(c *app.Call) error {
+	for _, flag := range []string{"work", "grace", "keep", "max-queue", "max-open", "max-rate"} {
+		if c.String("executor") == "" && c.IsSet(flag) {
+			return app.Usage("--%s is for an agent with --executor", flag)
+		}
+	}
+	for flag, most := range map[string]int{"max-queue": 1 << 30, "max-open": fleet.MaxOpen, "max-rate": fleet.MaxRate} {
+		if n := c.Int(flag); n < 1 || n > most {
+			return app.Usage("--%s: found %d, want 1 to %d", flag, n, most)
+		}
+	}
 	switch name := c.String("executor"); {
-	case name == "" && (c.IsSet("work") || c.IsSet("grace") || c.IsSet("keep")):
-		return app.Usage("--work, --grace and --keep are for an agent with --executor")
 	case name == "":
 		return nil
 	case !slices.Contains([]string{executorLocal, executorSSH, executorSlurm, executorKubernetes}, name):
@@ -61,12 +73,13 @@ func checkExecutor(c *app.Call) error {
 	return checkRemote(c, c.String("executor"))
 }
 
-// keepOf is how many experiments that have ended stay; 0: the agent has no executor.
-func keepOf(c *app.Call) int {
+// rulesOf are what this agent leads by; they keep nothing where it has no executor.
+func rulesOf(c *app.Call) fleet.Rules {
 	if c.String("executor") == "" {
-		return 0
+		return fleet.Rules{}
 	}
-	return c.Int("keep")
+	return fleet.Rules{Keep: c.Int("keep"), Admission: fleet.Admission{Queue: c.Int("max-queue"),
+		Open: c.Int("max-open"), Rate: c.Int("max-rate")}}
 }
 
 // localOptions are what this agent's runs are started with.

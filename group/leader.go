@@ -7,16 +7,15 @@ import (
 	"sync"
 
 	"github.com/disco-sim/disco/cluster"
-	"github.com/disco-sim/disco/experiments"
 	"github.com/disco-sim/disco/fleet"
 	"github.com/disco-sim/disco/metastore"
 )
 
 // leadFleet makes a member a candidate for leading the fleet, until the function that it returns is called: that may be
-// done again. keep is how many experiments that have ended stay; 0: the member has no executor, and is no candidate.
+// done again. rules that keep no experiments say that the member has no executor, and is no candidate.
 func leadFleet(ctx context.Context, s *metastore.Store, m *cluster.Membership, o *cluster.Options,
-	keep int) (stop func(), err error) {
-	if keep == 0 {
+	rules fleet.Rules) (stop func(), err error) {
+	if rules.Keep == 0 {
 		return func() {}, nil
 	}
 	client, err := fleet.New(ctx, s, fleet.Options{By: o.Name, From: "leader"})
@@ -33,7 +32,7 @@ func leadFleet(ctx context.Context, s *metastore.Store, m *cluster.Membership, o
 		defer close(done)
 		// Its error says that the member has ended, which is told by who has the member.
 		_ = fleet.Lead(leading, fleet.LeaderOptions{Client: client, View: view, Campaign: m.Lead, Name: o.Name,
-			Rules: experiments.Rules(keep), Report: o.Report})
+			Rules: rules, Report: o.Report})
 	}()
 	return sync.OnceFunc(func() {
 		cancel()
