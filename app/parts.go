@@ -88,6 +88,8 @@ func (p *program) mergeCommand() *cli.Command {
 				Usage: "also where replications are missing: results are then about those that are there"},
 			&cli.BoolFlag{Category: groupWhat, Name: "other-build", DisableDefaultText: true,
 				Usage: "also where this isn't the program that has simulated them"},
+			&cli.StringSliceFlag{Category: groupWhat, Name: exportFlag, Hidden: true,
+				Usage: "have the JSON give the `FIGURE` that a step of a pipeline exports"},
 			&cli.StringFlag{Category: groupWhat, Name: "parts", Hidden: true,
 				Usage: "read directories from `FILE`, one a line: there may be more than a command line takes"}),
 	}, func(c *cli.Context) error {
@@ -126,6 +128,7 @@ func (p *program) merge(c *cli.Context, dirs []string) (err error) {
 		}
 		o.merging.parts = append(o.merging.parts, r)
 	}
+	o.exports = c.StringSlice(exportFlag)
 	o.merging.partial, o.merging.resumed.otherBuild = c.Bool("partial"), c.Bool("other-build")
 	if len(o.sweeps) > 0 {
 		err = o.mergePoints()

@@ -79,7 +79,7 @@ type requirementRow struct {
 
 // required looks at the results of a run. What the results don't have is a mistake of the command line.
 func (o *order) required(row *sweepRow) (err error) {
-	if len(o.requires) == 0 || row.Interrupted {
+	if len(o.requires)+len(o.exports) == 0 || row.Interrupted {
 		return nil
 	}
 	if row.cells == nil {
@@ -89,23 +89,48 @@ func (o *order) required(row *sweepRow) (err error) {
 	}
 	for i := range o.requires {
 		r := &o.requires[i]
-		x, err := row.figure(r.figure)
+		x, err := row.figure("--require", r.figure)
 		if err != nil {
 			return err
 		}
 		row.Requirements = append(row.Requirements, requirementRow{r.String(), x, r.met(x)})
 	}
+	return row.export(o.exports)
+}
+
+// exportFlag names figures that a step of a pipeline exports.
+const exportFlag = "export"
+
+// ofMachine are figures that depend on the machine: what has them among its inputs wouldn't be the same again.
+var ofMachine = []string{"wall_s", "events_per_s"}
+
+// export fills in the figures that are exported.
+func (row *sweepRow) export(names []string) error {
+	for _, name := range names {
+		if slices.Contains(ofMachine, name) {
+			return usage("--%s: found %s, which isn't the same on each machine: want a figure of the model", exportFlag,
+				name)
+		}
+		x, err := row.figure("--"+exportFlag, name)
+		if err != nil {
+			return err
+		}
+		if row.Exports == nil {
+			row.Exports = map[string]float64{}
+		}
+		row.Exports[name] = x
+	}
 	return nil
 }
 
-// figure is the figure of a name.
-func (row *sweepRow) figure(name string) (float64, error) {
+// figure is the figure of a name that a flag has.
+func (row *sweepRow) figure(flag, name string) (float64, error) {
 	for _, c := range row.cells {
 		if c.name == name && c.number {
 			return strconv.ParseFloat(c.text, 64)
 		}
 	}
-	return 0, noFigure("--require", name, row.of(), row.cells)
+	return 0, noFigure(flag, name, row.of(), row.cells)
 }
 
 // figuresNamed is how many figures an error names.

@@ -167,6 +167,7 @@ type order struct {
 	sweeps  []string
 
 	requires []requirement
+	exports  []string   // figures of the results that the JSON gives by name
 	until    *until     // nil: all replications are simulated
 	named    []string   // figures that JSON has of each replication, and no others; nil: all
 	warmup   *warmupRow // that was found; nil: it was given, or there is none

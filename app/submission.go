@@ -20,7 +20,7 @@ import (
 
 // submissionCommand checks a scenario for `submit`, which has no models, by the code of run.
 func (p *program) submissionCommand() *cli.Command {
-	of := []string{"seed", "replications", "sweep", "set", "workers", "until", "figure"}
+	of := []string{"seed", "replications", "sweep", "set", "workers", "until", "figure", "require"}
 	flags := slices.DeleteFunc(runFlags(), func(f cli.Flag) bool { return !slices.Contains(of, f.Names()[0]) })
 	c := p.withParameters(cli.Command{
 		Name:  submission.Command,

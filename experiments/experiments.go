@@ -54,11 +54,7 @@ func Commands() []app.Command {
 			func(ctx context.Context, c *fleet.Client, id, why string) (fleet.Wish, error) {
 				return c.Cancel(ctx, id, why)
 			}),
-		wish("retry", "tries what has failed, or was cancelled, of an experiment again", "retry night",
-			func(ctx context.Context, c *fleet.Client, id, why string) (fleet.Wish, error) {
-				return c.Retry(ctx, id, why)
-			}),
-		priorityCommand(why), resultsCommand(), watchCommand(), logsCommand(), auditCommand()}
+		retryCommand(why), priorityCommand(why), resultsCommand(), watchCommand(), logsCommand(), auditCommand()}
 }
 
 // naming says how an experiment is named, in the help of commands.
@@ -318,6 +314,7 @@ func showExperiment(ctx context.Context, c *app.Call, fl *fleet.Client, e *fleet
 	out := &strings.Builder{}
 	s.head(out)
 	s.standing(out)
+	s.steps(out)
 	s.figures(out)
 	if c.Bool("history") {
 		s.deeds(out)

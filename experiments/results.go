@@ -3,6 +3,7 @@
 package experiments
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,7 +30,9 @@ var resultsKept = []string{"out", "json", "csv", "report", "columns", "tables"}
 
 func resultsCommand() app.Command {
 	flags := append(groupcall.Flags(), groupcall.ProgramFlag(),
-		&cli.BoolFlag{Name: "partial", Usage: "also of an experiment that hasn't ended: what is there"})
+		&cli.BoolFlag{Name: "partial", Usage: "also of an experiment that hasn't ended: what is there"},
+		&cli.StringFlag{Name: "step", DefaultText: "all", Usage: "of a pipeline: `NAME` of a step; --out DIR has a " +
+			"folder for each otherwise"})
 	for _, name := range resultsKept {
 		flags = append(flags, &cli.StringFlag{Name: name, Usage: map[string]string{
 			"out":     "write results, tables and time series to files in `DIR`, which is new or has earlier ones",
@@ -66,9 +69,17 @@ func runResults(c *app.Call) error {
 	}
 	status := 0
 	err = groupcall.WithStore(c, groupcall.Looks, func(ctx context.Context, s *metastore.Store) error {
-		args, err := gather(ctx, c, s, temp)
-		if err == nil {
-			status, err = mergeBy(ctx, c, program.Name(), args)
+		calls, err := gather(ctx, c, s, temp)
+		for _, call := range calls {
+			if err != nil {
+				break
+			}
+			if call.step != "" && !c.IsSet("out") {
+				fmt.Fprintf(c.Stdout, "step %s\n", call.step)
+			}
+			var one int
+			one, err = mergeBy(ctx, c, program.Name(), call.args)
+			status = cmp.Or(status, one)
 		}
 		return err
 	})
@@ -78,8 +89,14 @@ func runResults(c *app.Call) error {
 	return groupcall.Exit(status)
 }
 
-// gather brings the parts of an experiment to this machine, and gives the arguments of merge.
-func gather(ctx context.Context, c *app.Call, s *metastore.Store, temp string) (args []string, err error) {
+// merging is a call of merge.
+type merging struct {
+	step string // of a pipeline: its name
+	args []string
+}
+
+// gather brings the parts of an experiment to this machine, and gives the calls of merge: one for each step.
+func gather(ctx context.Context, c *app.Call, s *metastore.Store, temp string) (calls []merging, err error) {
 	client, err := fleet.New(ctx, s, fleet.Options{})
 	if err != nil {
 		return nil, err
@@ -94,20 +111,43 @@ func gather(ctx context.Context, c *app.Call, s *metastore.Store, temp string) (
 	if e.Spec == nil {
 		return nil, errors.Join(e.Malformed...)
 	}
-	if n := len(e.Spec.Steps); n != 1 {
-		return nil, fmt.Errorf("%s has %d steps, want an experiment of one", e.ID, n)
+	steps, err := stepsWanted(c, e)
+	if err != nil {
+		return nil, err
 	}
 	pieces, malformed, err := client.Pieces(ctx, e.ID)
 	if err = errors.Join(append(malformed, err)...); err != nil {
 		return nil, err
 	}
-	ended, err := endedPieces(c, e, pieces)
+	ended, steps, err := endedSteps(c, e, pieces, steps)
 	if err != nil {
 		return nil, err
 	}
-	step := &e.Spec.Steps[0]
+	if e.Spec.Pipeline() && c.IsSet("out") && !c.IsSet("step") {
+		if err := os.MkdirAll(c.String("out"), 0o777); err != nil {
+			return nil, app.Usage("--out: %v", err)
+		}
+	}
+	for _, step := range steps {
+		args, err := gatherStep(ctx, c, e, step, ended[step], filepath.Join(temp, strconv.Itoa(step)))
+		if err != nil {
+			return nil, err
+		}
+		call := merging{args: args}
+		if e.Spec.Pipeline() {
+			call.step = e.Spec.Steps[step].Name
+		}
+		calls = append(calls, call)
+	}
+	return calls, nil
+}
+
+// gatherStep brings the parts of a step here, and gives the arguments of merge.
+func gatherStep(ctx context.Context, c *app.Call, e *fleet.Experiment, number int, ended []fleet.PieceID,
+	temp string) (args []string, err error) {
+	spec, step := e.Spec, &e.Spec.Steps[number]
 	whole := !c.Bool("partial")
-	if n := countOf(e); len(step.Until) > 0 && len(ended) >= n {
+	if n := countOf(e, number); len(step.Until) > 0 && len(ended) >= n {
 		whole = true // the rule says which count, and how many are enough
 	}
 	for _, text := range step.Until {
@@ -116,7 +156,11 @@ func gather(ctx context.Context, c *app.Call, s *metastore.Store, temp string) (
 		}
 	}
 	for _, name := range resultsKept {
-		if c.IsSet(name) {
+		switch {
+		case !c.IsSet(name):
+		case name == "out" && spec.Pipeline() && !c.IsSet("step"):
+			args = append(args, "--out", filepath.Join(c.String("out"), step.Name))
+		default:
 			args = append(args, "--"+name, c.String(name))
 		}
 	}
@@ -128,31 +172,68 @@ func gather(ctx context.Context, c *app.Call, s *metastore.Store, temp string) (
 	if !whole {
 		args = append(args, "--partial")
 	}
-	f := &fetcher{c: c, temp: temp, spec: e.Spec}
-	defer func() { err = errors.Join(err, f.close()) }()
-	var parts strings.Builder // in a file, as a command line takes some ten thousand only
-	for _, p := range ended {
-		dir, err := f.fetch(ctx, p)
-		if err != nil {
-			return nil, fmt.Errorf("the part of piece %v: %w", p, err)
-		}
-		fmt.Fprintln(&parts, dir)
+	place := func(p fleet.PieceID) string { return PlaceOf(groupcall.URL(c), c.String("group"), spec, p) }
+	if err := os.MkdirAll(temp, 0o700); err != nil {
+		return nil, err
 	}
-	list := filepath.Join(temp, "parts")
-	return append(args, "--parts", list), os.WriteFile(list, []byte(parts.String()), 0o600)
+	dirs, err := FetchResults(ctx, c, ended, place, temp)
+	if err != nil {
+		return nil, err
+	}
+	list := filepath.Join(temp, "parts") // a command line takes some ten thousand only
+	return append(args, "--parts", list), os.WriteFile(list, []byte(strings.Join(dirs, "\n")+"\n"), 0o600)
 }
 
-// endedPieces are those that have ended well; they must be all, unless --partial is given.
-func endedPieces(c *app.Call, e *fleet.Experiment, pieces map[fleet.PieceID]fleet.PieceAt) (ended []fleet.PieceID,
-	err error) {
-	step := &e.Spec.Steps[0]
+// stepsWanted are the numbers of the steps whose results are asked for.
+func stepsWanted(c *app.Call, e *fleet.Experiment) (steps []int, err error) {
+	if c.IsSet("step") {
+		step, err := e.Spec.StepOf(c.String("step"))
+		if err != nil {
+			return nil, app.Usage("--step: %v", err)
+		}
+		return []int{step}, nil
+	}
+	for i := range e.Spec.Steps {
+		steps = append(steps, i)
+	}
+	for _, name := range resultsKept {
+		if len(steps) > 1 && name != "out" && name != "tables" && c.IsSet(name) {
+			return nil, app.Usage("--%s: found it with an experiment of %d steps, want --step NAME with it, or --out "+
+				"DIR for all", name, len(steps))
+		}
+	}
+	return steps, nil
+}
+
+// endedSteps are the pieces of some steps that have ended well; they must be all, unless --partial is given: then steps
+// without any are left out.
+func endedSteps(c *app.Call, e *fleet.Experiment, pieces map[fleet.PieceID]fleet.PieceAt, steps []int) (
+	ended map[int][]fleet.PieceID, some []int, err error) {
+	ended = map[int][]fleet.PieceID{}
+	var errs []error
+	for _, step := range steps {
+		all, err := endedPieces(c, e, pieces, step)
+		if errs = append(errs, err); err == nil {
+			ended[step], some = all, append(some, step)
+		}
+	}
+	if err := errors.Join(errs...); err != nil && (!c.Bool("partial") || len(some) == 0) {
+		return nil, nil, err
+	}
+	return ended, some, nil
+}
+
+// endedPieces are those of a step that have ended well; they must be all, unless --partial is given.
+func endedPieces(c *app.Call, e *fleet.Experiment, pieces map[fleet.PieceID]fleet.PieceAt, number int) (
+	ended []fleet.PieceID, err error) {
+	step := &e.Spec.Steps[number]
 	states, never := map[fleet.PieceState]int{}, fleet.Waiting
 	if e.Ended() {
 		never = fleet.Canceled // what has never begun by the end was cancelled
 	}
 	for point := range step.Points {
-		for r := range countOf(e) {
-			p := fleet.PieceID{Point: point, Replication: r}
+		for r := range countOf(e, number) {
+			p := fleet.PieceID{Step: number, Point: point, Replication: r}
 			state := never
 			if there, ok := pieces[p]; ok {
 				state = there.State
@@ -162,7 +243,7 @@ func endedPieces(c *app.Call, e *fleet.Experiment, pieces map[fleet.PieceID]flee
 			}
 		}
 	}
-	all := len(step.Points) * countOf(e)
+	all := len(step.Points) * countOf(e, number)
 	if len(ended) == all || c.Bool("partial") && len(ended) > 0 {
 		return ended, nil
 	}
@@ -172,7 +253,11 @@ func endedPieces(c *app.Call, e *fleet.Experiment, pieces map[fleet.PieceID]flee
 			text = append(text, fmt.Sprintf("%d %v", states[state], state))
 		}
 	}
-	err = fmt.Errorf("%s: %d of %d pieces have ended well (%s): nothing is written", e.ID, len(ended), all,
+	name := e.ID
+	if e.Spec.Pipeline() {
+		name += ", step " + step.Name
+	}
+	err = fmt.Errorf("%s: %d of %d pieces have ended well (%s): nothing is written", name, len(ended), all,
 		strings.Join(text, ", "))
 	if len(ended) > 0 {
 		err = fmt.Errorf("%w; --partial gives what is there", err)
@@ -180,12 +265,12 @@ func endedPieces(c *app.Call, e *fleet.Experiment, pieces map[fleet.PieceID]flee
 	return nil, err
 }
 
-// countOf is how many replications of each point count, at most as long as that isn't known.
-func countOf(e *fleet.Experiment) int {
-	if n := e.Enough(0); n > 0 {
+// countOf is how many replications of each point of a step count, at most as long as that isn't known.
+func countOf(e *fleet.Experiment, step int) int {
+	if n := e.Enough(step); n > 0 {
 		return n
 	}
-	return e.Spec.Steps[0].Replications
+	return e.Spec.Steps[step].Replications
 }
 
 // mergeBy has the program put the parts together, and gives its exit status.
@@ -203,7 +288,6 @@ func mergeBy(ctx context.Context, c *app.Call, program string, args []string) (s
 type fetcher struct {
 	c     *app.Call
 	temp  string
-	spec  *fleet.Spec
 	store *metastore.Store // with the parts of the experiment; nil: it isn't open
 }
 
@@ -216,8 +300,7 @@ func (f *fetcher) close() error {
 }
 
 // fetch gives the directory with a piece's part.
-func (f *fetcher) fetch(ctx context.Context, p fleet.PieceID) (dir string, err error) {
-	place := PlaceOf(groupcall.URL(f.c), f.c.String("group"), f.spec, p)
+func (f *fetcher) fetch(ctx context.Context, p fleet.PieceID, place string) (dir string, err error) {
 	if !strings.Contains(place, "://") {
 		return place, nil
 	}
@@ -234,10 +317,11 @@ func (f *fetcher) open(ctx context.Context, place string, p fleet.PieceID) (chec
 	if strings.HasPrefix(place, s3.Scheme) {
 		return s3.Open(ctx, place, s3.Config{Getenv: os.Getenv, Owner: "results " + strconv.Itoa(os.Getpid())})
 	}
+	whole := strings.TrimSuffix(place, "/"+p.String())
+	root, id := whole[:strings.LastIndex(whole, "/")], whole[strings.LastIndex(whole, "/")+1:]
 	if f.store == nil {
 		c := f.c
 		// At the root of the place, which users may read who may write nothing.
-		root := placeRoot(groupcall.URL(c), c.String("group"), f.spec)
 		store, err := dial.Open(ctx, dial.Options{URL: root, CA: c.String("store-ca"), Cert: c.String("store-cert"),
 			Key: c.String("store-key"), PasswordFile: c.String("store-password-file"),
 			Password: os.Getenv("DISCO_STORE_PASSWORD"), Store: storeblobs.Options("")})
@@ -246,7 +330,7 @@ func (f *fetcher) open(ctx context.Context, place string, p fleet.PieceID) (chec
 		}
 		f.store = store
 	}
-	key := f.spec.ID + "/" + p.String() + "/" + storeblobs.Group + "/" + storeblobs.Key
+	key := id + "/" + p.String() + "/" + storeblobs.Group + "/" + storeblobs.Key
 	return storeblobs.New(f.store, key, place, "results"), nil
 }
 

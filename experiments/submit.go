@@ -46,7 +46,8 @@ func scenarioFlags() []cli.Flag {
 func submitCommand() app.Command {
 	return app.Command{
 		Name: "submit", Usage: "has the machines of a group simulate a scenario many times", ArgsUsage: "FILE",
-		Description: "The scenario in FILE (- for standard input) is read and checked as run does it, with all\n" +
+		Description: "FILE is a scenario (- for standard input), or has steps that wait for each other, each with\n" +
+			"a scenario of its own. A scenario is read and checked as run does it, with all\n" +
 			"points of the sweep, and then given to the group with the files that it refers to. The command\n" +
 			"doesn't wait for results. The last word that it prints is the experiment's id.\n" +
 			"What is submitted twice with one --idempotency-key is one experiment. Without one a random key\n" +
@@ -54,7 +55,8 @@ func submitCommand() app.Command {
 		Examples: []string{"submit shop.yml --store etcd://127.0.0.1:2379 --replications 100 --name night",
 			"submit shop.yml --until 'latency_s.p99 ± 2 %' --figure throughput_rps",
 			"submit shop.yml --replications 20 --sweep rqs_input.avg_active_users.mean=10,20,40 --workers 2",
-			"submit shop.yml --place /shared/night --priority low --label rack=a --idempotency-key night-17"},
+			"submit shop.yml --place /shared/night --priority low --label rack=a --idempotency-key night-17",
+			"submit pipeline.yml --name night"},
 		Flags: slices.Concat(groupcall.Flags(), scenarioFlags(), []cli.Flag{groupcall.ProgramFlag(),
 			&cli.StringFlag{Name: "name", Usage: "`NAME` of the experiment; that of FILE if not given"},
 			&cli.StringFlag{Name: "priority", Value: string(fleet.Normal),
@@ -167,8 +169,10 @@ func submitOnce(c *app.Call, s *fleet.Submission) error {
 				Duplicate bool   `json:"duplicate"`
 			}{id, s.Name, duplicate}, false)
 		}
-		step := s.Steps[0]
-		what := stepText(&step.Step)
+		what := stepText(&s.Steps[0].Step)
+		if n := len(s.Steps); n > 1 {
+			what = counted(n, "step")
+		}
 		if duplicate {
 			what += "; it was submitted before"
 		}
@@ -224,24 +228,58 @@ func submissionOf(c *app.Call) (*fleet.Submission, error) {
 	if err != nil {
 		return nil, err
 	}
-	checked, err := checkScenario(c)
+	s, err := stepsOf(c)
 	if err != nil {
 		return nil, err
 	}
-	name := c.String("name")
-	if name == "" {
-		name = strings.TrimSuffix(checked.File, filepath.Ext(checked.File))
+	s.User, s.Place, s.Labels, s.Priority = groupcall.Who(), place, labels, class
+	if name := c.String("name"); name != "" {
+		s.Name = name
 	}
-	step := fleet.SubmittedStep{Step: fleet.Step{File: checked.File, Args: checked.Args, Sweep: checked.Sweep,
-		Points: checked.Points, Replications: checked.Replications, Workers: checked.Workers, Until: checked.Until,
-		Figures: checked.Figures}, Scenario: checked.Text}
-	for i, file := range checked.Files {
-		step.Attached = append(step.Attached, fleet.File{Name: file, Data: checked.Attached[i]})
+	s.Limits = fleet.Limits{Attempts: c.Int("attempts"), Start: c.Duration("start-timeout"),
+		NoProgress: c.Duration("no-progress"), Total: c.Duration("timeout")}
+	return s, nil
+}
+
+// stepsOf is what is to be simulated: a scenario, or the steps of a pipeline.
+func stepsOf(c *app.Call) (*fleet.Submission, error) {
+	file := c.Args().First()
+	s := &fleet.Submission{Name: strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))}
+	if file != "" && file != "-" {
+		p, err := readPipeline(file)
+		if err != nil {
+			return nil, err
+		}
+		if p != nil {
+			s.FailFast = p.failFast
+			s.Steps, s.Version, err = p.submitted(c)
+			return s, err
+		}
 	}
-	return &fleet.Submission{Name: name, User: groupcall.Who(), Version: checked.Version, Place: place, Labels: labels,
-		Limits: fleet.Limits{Attempts: c.Int("attempts"), Start: c.Duration("start-timeout"),
-			NoProgress: c.Duration("no-progress"), Total: c.Duration("timeout")},
-		Priority: class, Steps: []fleet.SubmittedStep{step}}, nil
+	checked, err := checkScenario(c, scenarioArgs(c), file)
+	if err != nil {
+		return nil, err
+	}
+	s.Name, s.Version = strings.TrimSuffix(checked.File, filepath.Ext(checked.File)), checked.Version
+	s.Steps = []fleet.SubmittedStep{submittedStep(fleet.Step{Args: checked.Args}, checked)}
+	return s, nil
+}
+
+// scenarioArgs are the flags that the program with the models reads, as they were given.
+func scenarioArgs(c *app.Call) (args []string) {
+	for _, f := range scenarioFlags() {
+		name := f.Names()[0]
+		switch {
+		case !c.IsSet(name):
+		case name == "set" || name == "sweep" || name == "until" || name == "figure":
+			for _, text := range c.StringSlice(name) {
+				args = append(args, "--"+name, text)
+			}
+		default:
+			args = append(args, "--"+name, c.String(name))
+		}
+	}
+	return args
 }
 
 // quietLeast is how long a run may be silent in any case.
@@ -287,7 +325,7 @@ func absolutePlace(place string) (string, error) {
 }
 
 // checkScenario has the program with the models read the scenario as its run does.
-func checkScenario(c *app.Call) (s *submission.Submission, err error) {
+func checkScenario(c *app.Call, flags []string, file string) (s *submission.Submission, err error) {
 	path, err := groupcall.ProgramPath(c)
 	if err != nil {
 		return nil, err
@@ -297,22 +335,13 @@ func checkScenario(c *app.Call) (s *submission.Submission, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	args := []string{submission.Command, "--" + submission.Into + "=" + dir}
-	for _, f := range scenarioFlags() {
-		name := f.Names()[0]
-		switch {
-		case !c.IsSet(name):
-		case name == "set" || name == "sweep" || name == "until" || name == "figure":
-			for _, text := range c.StringSlice(name) {
-				args = append(args, "--"+name, text)
-			}
-		default:
-			args = append(args, "--"+name, c.String(name))
-		}
+	args := append([]string{submission.Command, "--" + submission.Into + "=" + dir}, flags...)
+	if args = append(args, "--"); file != "" {
+		args = append(args, file)
 	}
 	ctx, undo := c.Interruptible()
 	defer undo()
-	cmd := exec.CommandContext(ctx, path, append(append(args, "--"), c.Args().Slice()...)...)
+	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Args[0] = c.Program
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Stdin, c.Stderr, c.Stderr
 	if err := cmd.Run(); err != nil {
@@ -322,9 +351,9 @@ func checkScenario(c *app.Call) (s *submission.Submission, err error) {
 		case errors.As(context.Cause(ctx), &ended):
 			return nil, ended
 		case errors.As(err, &exit) && exit.ExitCode() == app.ExitUsage: // it has said why
-			return nil, app.Usage("%s can't be submitted: nothing was sent", orNothing(c.Args().First()))
+			return nil, app.Usage("%s can't be submitted: nothing was sent", orNothing(file))
 		case errors.As(err, &exit):
-			return nil, fmt.Errorf("the check of %s by %s: %w", orNothing(c.Args().First()), path, err)
+			return nil, fmt.Errorf("the check of %s by %s: %w", orNothing(file), path, err)
 		}
 		return nil, app.Usage("--program: the program whose models run: %v: call this command by that program, or "+
 			"name its file", err)

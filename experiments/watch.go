@@ -190,6 +190,7 @@ func lookAt(ctx context.Context, c *app.Call, fl *fleet.Client, id string) (show
 		s.Spec = e.Spec
 		s.head(out)
 		s.standing(out)
+		s.steps(out)
 		s.figures(out)
 		s.pieces(out, false)
 	default:
@@ -208,6 +209,7 @@ func (s *shownExperiment) line(out *strings.Builder) {
 			}
 		}
 	}
+	fmt.Fprint(out, s.stepsLine())
 	for _, p := range s.Begun {
 		if p.State == fleet.Running && p.Progress != nil && p.Progress.Horizon > 0 {
 			fmt.Fprintf(out, ", %v at %.0f%%", p.ID, 100*p.Progress.Now/p.Progress.Horizon)

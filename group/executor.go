@@ -17,6 +17,7 @@ import (
 	"github.com/disco-sim/disco/experiments"
 	"github.com/disco-sim/disco/fleet"
 	fleetagent "github.com/disco-sim/disco/fleet/agent"
+	"github.com/disco-sim/disco/fleet/executor"
 	"github.com/disco-sim/disco/fleet/executor/local"
 	"github.com/disco-sim/disco/internal/groupcall"
 	"github.com/disco-sim/disco/internal/infile"
@@ -151,6 +152,9 @@ func newFleetAgent(ctx context.Context, c *app.Call, s *metastore.Store, o *clus
 		return nil, err
 	}
 	lo.Fetch = client.Blob
+	lo.Bring = func(ctx context.Context, j *executor.Job, dir string) ([]string, error) {
+		return experiments.FetchResults(ctx, c, j.Pieces(), j.PlaceOf, dir)
+	}
 	gangs := h != nil && c.String("executor") == executorLocal
 	if gangs {
 		if lo.Joins, err = joinFlags(c); err != nil {

@@ -153,6 +153,9 @@ func (a *Agent) job(ctx context.Context, as cluster.Assignment, id fleet.Attempt
 	if j, err = executor.NewJob(e.Spec, id, a.o.Place(e.Spec, id.PieceID)); err != nil {
 		return nil, true, err
 	}
+	if final, err := a.fillIn(ctx, e.Spec, &p.Piece, j); err != nil {
+		return nil, final, err
+	}
 	j.Machines = machines(p.Gang)
 	if len(j.Machines) > 0 && a.o.Runs == nil {
 		return nil, false, fmt.Errorf("the gang of piece %v has servers of %d machines, and this one takes no runs "+

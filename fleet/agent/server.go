@@ -165,7 +165,7 @@ func (s *server) Terminate(ctx context.Context) error {
 		<-w.watched
 		r.Progress = w.run.Progress()
 		if kept := w.run.Outcome().Kept; kept != nil { // it was faster
-			r.State, r.Kept = fleet.Finished, kept
+			r.State, r.Kept, r.Outputs = fleet.Finished, kept, w.run.Outcome().Outputs
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportMax)
@@ -231,14 +231,15 @@ func (w *work) end(run executor.Run) {
 	if out.Stopped {
 		return // who has stopped it says so
 	}
-	r := fleet.Report{State: fleet.Finished, Progress: run.Progress(), Kept: out.Kept, Error: out.Error}
+	r := fleet.Report{State: fleet.Finished, Progress: run.Progress(), Kept: out.Kept, Error: out.Error,
+		Outputs: out.Outputs}
 	var failed error
 	if e := out.Error; e != nil {
 		if e.Where == "" && (len(w.job.Machines) == 0 || e.Type != fleet.ErrorMachine) {
 			e.Where = w.a.o.Member // of several machines nobody knows which one it was
 		}
 		r.State = fleet.Held
-		if e.Type == fleet.ErrorModel {
+		if e.Final() {
 			r.State = fleet.Failed
 		}
 		failed = errors.New(e.Message)

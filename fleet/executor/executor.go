@@ -61,6 +61,8 @@ type Outcome struct {
 	Kept    *fleet.Kept  // its end is whole in its place
 	Stopped bool         // by Stop
 	Error   *fleet.Error // its type says whether another try is worth it; Where: one of the job's machines, or ""
+
+	Outputs fleet.Outputs // of a closing job, with Kept
 }
 
 // Job is an attempt at a piece, and all that it needs.
@@ -78,6 +80,8 @@ type Job struct {
 
 	Figures []string // that Kept.Figures is to have, as --until and --figure have them; none: that is nil
 	Must    []string // of them: the results must have these
+
+	Closing *Closing // of a closing piece: parts are put together, and nothing is simulated
 }
 
 // Machine is one of several on which a job's workers are.
@@ -93,6 +97,9 @@ func NewJob(spec *fleet.Spec, a fleet.AttemptID, place string) (*Job, error) {
 		return nil, fmt.Errorf("%s has %d steps, and no piece %v", spec.ID, len(spec.Steps), a.PieceID)
 	}
 	step := &spec.Steps[a.Step]
+	if spec.IsClosing(a.PieceID) {
+		return newClosing(spec, a, place), nil
+	}
 	if a.Point >= len(step.Points) || a.Replication >= step.Replications {
 		return nil, fmt.Errorf("step %d of %s has %d points × %d replications, and no piece %v", a.Step, spec.ID,
 			len(step.Points), step.Replications, a.PieceID)

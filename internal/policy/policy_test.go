@@ -87,6 +87,7 @@ fleet/executor/executortest: fleet fleet/executor internal/launch/launchtest
 internal/groupcall: app cluster fleet metastore metastore/dial
 experiments: app cluster fleet internal/checkpoint internal/checkpoint/s3 internal/checkpoint/storeblobs
 	internal/groupcall internal/outfile internal/submission internal/table metastore metastore/dial
+	scenario
 group: app cluster experiments fleet fleet/agent fleet/executor fleet/executor/local fleet/executor/remote
 	internal/groupcall
 	internal/bridge/byname internal/bridge/offer internal/bridge/relay internal/bridge/stream

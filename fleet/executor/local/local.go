@@ -32,6 +32,9 @@ type Options struct {
 
 	// Fetch gives the bytes of a text or an attachment. They are compared with the digest.
 	Fetch func(ctx context.Context, d fleet.Digest) ([]byte, error)
+	// Bring gives directories with the parts of a closing job, some of which it may have filled below dir. nil: the
+	// program opens the places.
+	Bring func(ctx context.Context, j *executor.Job, dir string) ([]string, error)
 
 	Joins []string // flags of a run over several machines, beside those that name them; nil: it has none
 
@@ -125,6 +128,9 @@ func (l *Local) Prepare(ctx context.Context, j *executor.Job) error {
 	if err != nil {
 		return fmt.Errorf("local: a folder for %s: %w", j.Name(), err)
 	}
+	if j.Closing != nil {
+		return l.prepareParts(ctx, j)
+	}
 	files := append([]fleet.Attachment{{Name: j.File, Digest: j.Text}}, j.Attachments...)
 	for _, f := range files {
 		text, err := l.fetch(ctx, f.Digest)
@@ -153,7 +159,11 @@ func (l *Local) Start(j *executor.Job) (executor.Run, error) {
 	r := &run{l: l, job: j, done: make(chan struct{}), stop: make(chan struct{})}
 	l.runs[j.Name()] = r
 	go func() {
-		r.outcome = r.run()
+		if j.Closing != nil {
+			r.outcome = r.close()
+		} else {
+			r.outcome = r.run()
+		}
 		l.mu.Lock()
 		delete(l.runs, j.Name())
 		l.mu.Unlock()

@@ -110,7 +110,7 @@ func (r *run) run() executor.Outcome {
 	}
 	command = slices.Concat(command, r.job.Args, more)
 	for {
-		state, err := r.process1(command)
+		state, err := r.process1(r.simulating(command))
 		if left := r.endRest(); left != nil {
 			return r.failed(fleet.ErrorMachine, stepEnding, left.Error())
 		}
@@ -132,15 +132,20 @@ func (r *run) run() executor.Outcome {
 	}
 }
 
+// simulating are the arguments of a run with those that it has whatever it begins with.
+func (r *run) simulating(command []string) []string {
+	dir := r.l.folder(r.job)
+	return append(slices.Concat(command, r.l.joins(r.job)), "--workers", strconv.Itoa(r.job.Workers), "--progress",
+		"json", "--json", filepath.Join(dir, "result.json"), "--out", filepath.Join(dir, "out"), "--crash-dir", "none")
+}
+
 // process1 runs one process to its end.
-func (r *run) process1(command []string) (*os.ProcessState, error) {
+func (r *run) process1(args []string) (*os.ProcessState, error) {
 	// Linux sends the signal that is asked for here when the thread ends that has started the process.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	dir := r.l.folder(r.job)
-	cmd := exec.Command(r.l.o.Program, append(slices.Concat(command, r.l.joins(r.job)), "--workers",
-		strconv.Itoa(r.job.Workers), "--progress", "json", "--json", filepath.Join(dir, "result.json"), "--out",
-		filepath.Join(dir, "out"), "--crash-dir", "none")...)
+	cmd := exec.Command(r.l.o.Program, args...)
 	cmd.Dir = filepath.Join(dir, "scenario")
 	cmd.Env = append(append(os.Environ(), r.l.o.Env...), ownerVariable+"="+r.l.o.Owner,
 		workVariable+"="+r.l.o.Work, jobVariable+"="+r.job.Name())
@@ -192,9 +197,7 @@ const (
 // outcomeOf is what a process has come to. again is why another one is to be started: causeBegun, or what the run says
 // of a place in which another process writes.
 func (r *run) outcomeOf(state *os.ProcessState, err error, began time.Time) (out executor.Outcome, again string) {
-	r.mu.Lock()
-	stopped := r.stopped
-	r.mu.Unlock()
+	stopped := r.wasStopped()
 	if err != nil {
 		return r.failed(fleet.ErrorMachine, stepStarting,
 			fmt.Sprintf("%s can't be started: %v", r.l.o.Program, err)), ""
@@ -223,6 +226,12 @@ func (r *run) outcomeOf(state *os.ProcessState, err error, began time.Time) (out
 	}
 	return r.failed(fleet.ErrorModel, stepSimulating, fmt.Sprintf("the run has ended with %v: %s", state,
 		r.lastLines())), ""
+}
+
+func (r *run) wasStopped() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stopped
 }
 
 // lastLines are the last few lines that a run has written.

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package experiments
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/disco-sim/disco/app"
+	"github.com/disco-sim/disco/fleet"
+	"github.com/disco-sim/disco/internal/submission"
+	"github.com/disco-sim/disco/scenario"
+)
+
+// pipeline is a file with steps, each a scenario of its own.
+type pipeline struct {
+	failFast bool
+	steps    []stepFile
+}
+
+// stepFile is a step as its file has it.
+type stepFile struct {
+	fleet.Step          // but for what the program with the models says of its scenario
+	file       string   // path
+	flags      []string // of submission
+	set        []string // as it is written, with imports
+}
+
+// The fields of a file with steps, and of a step.
+var (
+	pipelineFields = []string{"steps", "fail_fast"}
+	stepFields     = []string{"file", "after", "replications", "workers", "set", "sweep", "seed", "horizon", "warmup",
+		"export", "require", "priority"}
+)
+
+// standIn is what imports are while a step's scenario is checked, before there are outputs.
+const standIn = 1
+
+// readPipeline reads a file with steps; nil: it is something else, about which the program with the models says what is
+// wrong. A scenario whose own top level has steps names its model.
+func readPipeline(path string) (*pipeline, error) {
+	doc, err := scenario.ReadFile(path)
+	if err != nil {
+		return nil, nil // who reads the scenario says it
+	}
+	top := scenario.NewReader(doc).Whole()
+	if !top.IsMapping() {
+		return nil, nil
+	}
+	is := false
+	for _, e := range top.Entries() {
+		if e.Name == "model" {
+			return nil, nil
+		}
+		is = is || e.Name == "steps" && e.Value.IsMapping()
+	}
+	if !is {
+		return nil, nil
+	}
+	r := scenario.NewReader(doc)
+	s := r.Whole().Section(pipelineFields...)
+	p := &pipeline{failFast: s.Field("fail_fast").BoolOr(false)}
+	var steps []fleet.Step
+	for _, e := range s.Field("steps").Entries() {
+		p.steps = append(p.steps, stepFrom(e, filepath.Dir(path)))
+		steps = append(steps, p.steps[len(p.steps)-1].Step)
+	}
+	if len(steps) == 0 && r.Err() == nil {
+		s.Field("steps").Refuse("no steps", "1 or more", "")
+	}
+	err = r.Err()
+	if wrong := fleet.CheckSteps(steps); wrong != nil && len(steps) > 0 {
+		lines := strings.Split(wrong.Error(), "\n")
+		for i := range lines {
+			lines[i] = path + ": " + lines[i]
+		}
+		err = errors.Join(err, errors.New(strings.Join(lines, "\n")))
+	}
+	if err != nil {
+		return nil, app.Usage("%v", err)
+	}
+	return p, nil
+}
+
+// stepFrom reads a step; what is wrong is noted.
+func stepFrom(e scenario.Entry, dir string) (s stepFile) {
+	f := e.Value.Section(stepFields...)
+	s.Name = e.Name
+	if s.file = f.Field("file").Text(); !filepath.IsAbs(s.file) {
+		s.file = filepath.Join(dir, s.file)
+	}
+	flag := func(name, value string) { s.flags = append(s.flags, "--"+name, value) }
+	for _, name := range []string{"replications", "workers"} {
+		if v := f.Field(name); v.Present() {
+			flag(name, strconv.Itoa(v.Int(scenario.AtLeast(1))))
+		}
+	}
+	if v := f.Field("seed"); v.Present() {
+		flag("seed", strconv.Itoa(v.Int(scenario.AtLeast(0))))
+	}
+	if v := f.Field("horizon"); v.Present() {
+		flag("horizon", strconv.FormatFloat(v.Float(scenario.MoreThan(0)), 'g', -1, 64))
+	}
+	if v := f.Field("warmup"); v.IsText() {
+		flag("warmup", v.Word("auto"))
+	} else if v.Present() {
+		flag("warmup", strconv.FormatFloat(v.Float(scenario.AtLeast(0)), 'g', -1, 64))
+	}
+	s.After, s.set, s.Sweep = texts(f.Field("after")), texts(f.Field("set")), texts(f.Field("sweep"))
+	s.Require, s.Args = texts(f.Field("require")), s.set
+	if v := f.Field("export"); v.Present() {
+		s.Export = map[string]string{}
+		for _, e := range v.Entries() {
+			s.Export[e.Name] = e.Value.Text()
+		}
+	}
+	if v := f.Field("priority"); v.Present() {
+		s.Priority = fleet.Priority(v.Word(string(fleet.High), string(fleet.Normal), string(fleet.Low)))
+	}
+	filled, _ := fleet.Fill(s.set, func(fleet.Import) (float64, error) { return standIn, nil }) // there is no error
+	for _, all := range []struct {
+		name  string
+		texts []string
+	}{{"set", filled}, {"sweep", s.Sweep}, {"require", s.Require}} {
+		for _, text := range all.texts {
+			flag(all.name, text)
+		}
+	}
+	return s
+}
+
+// texts are those of a list, or one that stands there alone.
+func texts(v scenario.Value) (all []string) {
+	switch {
+	case !v.Present():
+	case v.IsList():
+		for _, item := range v.List() {
+			all = append(all, item.Text())
+		}
+	default:
+		all = append(all, v.Text())
+	}
+	return all
+}
+
+// submitted has the program with the models check each step's scenario, and gives the steps, with the program's
+// version.
+func (p *pipeline) submitted(c *app.Call) (steps []fleet.SubmittedStep, version string, err error) {
+	for _, f := range scenarioFlags() {
+		if name := f.Names()[0]; c.IsSet(name) {
+			return nil, "", app.Usage("--%s: found it with a file of steps, want %s: in the steps there", name, name)
+		}
+	}
+	var errs []error
+	for i := range p.steps {
+		s := &p.steps[i]
+		checked, err := checkScenario(c, s.flags, s.file)
+		if err != nil && !app.IsUsage(err) {
+			return nil, "", err
+		}
+		if err == nil {
+			version, err = checked.Version, s.take(checked)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("step %s: %w", s.Name, err))
+			continue
+		}
+		steps = append(steps, submittedStep(s.Step, checked))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, "", app.Usage("%v", err)
+	}
+	return steps, version, nil
+}
+
+// take takes over what the program says of a step's scenario, with imports as the file has them.
+func (s *stepFile) take(checked *submission.Submission) error {
+	s.Args = slices.Clone(checked.Args)
+	next := 0
+	for i, text := range s.Args {
+		if i == 0 || s.Args[i-1] != "--set" || next == len(s.set) {
+			continue
+		}
+		key, _, _ := strings.Cut(text, "=")
+		_, value, _ := strings.Cut(s.set[next], "=")
+		if len(fleet.Imports(s.set[next])) > 0 {
+			s.Args[i] = key + "=" + value
+		}
+		next++
+	}
+	if left := fleet.Imports(s.set...); !slices.Equal(left, fleet.Imports(s.Args...)) {
+		return app.Usage("set: found imports where none can be, in %q", s.set)
+	}
+	return nil
+}
+
+// submittedStep is a step with its scenario.
+func submittedStep(step fleet.Step, checked *submission.Submission) fleet.SubmittedStep {
+	step.File, step.Sweep, step.Points = checked.File, checked.Sweep, checked.Points
+	step.Replications, step.Workers = checked.Replications, checked.Workers
+	step.Until, step.Figures = checked.Until, checked.Figures
+	all := fleet.SubmittedStep{Step: step, Scenario: checked.Text}
+	for i, file := range checked.Files {
+		all.Attached = append(all.Attached, fleet.File{Name: file, Data: checked.Attached[i]})
+	}
+	return all
+}

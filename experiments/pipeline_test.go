@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package experiments
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/disco-sim/disco/app"
+	"github.com/disco-sim/disco/fleet"
+	"github.com/disco-sim/disco/internal/submission"
+)
+
+// A file with steps is read with all that they have; paths are from its folder.
+func TestReadPipeline(t *testing.T) {
+	p, err := readPipeline("../examples/pipeline/pipeline.yml")
+	if err != nil || p == nil || len(p.steps) != 3 || p.failFast {
+		t.Fatalf("found %+v, %v", p, err)
+	}
+	warm, check := p.steps[0], p.steps[2]
+	if warm.Name != "warm" || warm.file != "../examples/mini.yml" || warm.Export["most"] != "throughput_rps" ||
+		strings.Join(warm.flags, " ") != "--replications 4 --horizon 60 --set rqs_input.avg_active_users.mean=200" {
+		t.Errorf("found %+v", warm)
+	}
+	if !slices.Equal(check.After, []string{"sweep"}) || len(check.Require) != 2 || check.Priority != fleet.High ||
+		!slices.Contains(check.flags, "rqs_input.avg_request_per_minute_per_user.mean=1") {
+		t.Errorf("found %+v", check)
+	}
+	checked := &submission.Submission{Args: []string{"--set", "rqs_input.avg_request_per_minute_per_user.mean=1",
+		"--seed", "2"}}
+	want := "--set rqs_input.avg_request_per_minute_per_user.mean={warm.most} --seed 2"
+	if err := check.take(checked); err != nil || strings.Join(check.Args, " ") != want {
+		t.Errorf("found %q, %v", check.Args, err)
+	}
+}
+
+// What is no pipeline is left to the program with the models; of one all that is wrong is said at once.
+func TestReadPipelineRefused(t *testing.T) {
+	for text, wants := range map[string][]string{
+		"model: x\nsteps: {a: {}}": nil,
+		"steps: 3":                 nil,
+		"- steps":                  nil,
+		"a: {":                     nil,
+		"steps: {}":                {"steps: found no steps"},
+		"fail_fsat: true\nsteps:\n  a: {file: x.yml, after: [c, z], replications: 0}\n" +
+			"  b: {after: a, set: ['k={c.y}']}\n  c: {file: x.yml, after: b, warmup: soon, priority: urgent}\n": {
+			"fail_fsat: found an unknown field", "did you mean fail_fast?", "steps.a.replications: found 0",
+			`step "a": after: found "z"`, "steps.b.file: found nothing", `"a" after "c" after "b" after "a"`,
+			"steps.c.warmup: found", "steps.c.priority: found"},
+	} {
+		file := filepath.Join(t.TempDir(), "p.yml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p, err := readPipeline(file)
+		if wants == nil {
+			if p != nil || err != nil {
+				t.Errorf("%q: found %+v, %v", text, p, err)
+			}
+			continue
+		}
+		if err == nil || !app.IsUsage(err) {
+			t.Errorf("%q: found %v", text, err)
+			continue
+		}
+		for _, want := range wants {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%q: found %v\nwant %q", text, err, want)
+			}
+		}
+	}
+}
