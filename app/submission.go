@@ -79,6 +79,9 @@ func (p *program) submission(c *cli.Context) (*submission.Submission, error) {
 		}
 		if i == 0 {
 			remark(p.stderr, l.Scenario())
+			if err := p.checkSaved(c.Context, o, l, point); err != nil {
+				return nil, err
+			}
 		}
 		if l.GraphDigest() != "" {
 			return nil, usage("%s: found a graph: section, whose database machines that simulate it might not reach: "+

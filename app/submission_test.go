@@ -102,3 +102,25 @@ func TestSubmissionUntil(t *testing.T) {
 		}
 	}
 }
+
+// A model whose handlers can't be saved is refused, with what run --checkpoint-to says; nothing of it stays.
+func TestSubmissionNotSaved(t *testing.T) {
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	file := filepath.Join(t.TempDir(), "mute.yml")
+	if err := os.WriteFile(file, []byte("model: mute\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs bytes.Buffer
+	status := Run([]string{"disco-run", submission.Command, "--" + submission.Into, t.TempDir(), file},
+		strings.NewReader(""), &out, &errs, mute())
+	for _, want := range []string{"takes a model that can be saved",
+		"a/main: its handler, a app.muteHandler, can't be saved"} {
+		if status != ExitUsage || !strings.Contains(errs.String(), want) {
+			t.Errorf("exit status %d, want 2: %s, want %q", status, errs.String(), want)
+		}
+	}
+	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
+		t.Errorf("found %v, %v left behind", left, err)
+	}
+}

@@ -10,8 +10,8 @@ import (
 	"github.com/disco-sim/disco/cluster"
 )
 
-// rollCall is what a gang's servers do.
-type rollCall struct {
+// gangNow is what a gang's servers do.
+type gangNow struct {
 	lost  []string // machines of servers that are missing, or do something else
 	why   string   // of the first
 	ended bool     // one has ended its part
@@ -20,8 +20,8 @@ type rollCall struct {
 }
 
 // call looks at the servers of a gang.
-func (s *State) call(p *piece) rollCall {
-	c := rollCall{in: map[cluster.State][]int{}}
+func (s *State) call(p *piece) gangNow {
+	c := gangNow{in: map[cluster.State][]int{}}
 	for i, g := range p.Gang {
 		sv := s.servers[g.Name]
 		mine := sv != nil && sv.promised == p && sv.there
@@ -55,7 +55,7 @@ func isOurs(sv *server) bool {
 	return err == nil
 }
 
-func (c *rollCall) lose(g Server, why string) {
+func (c *gangNow) lose(g Server, why string) {
 	if c.why == "" {
 		c.why = fmt.Sprintf("the server %s %s", g.Name, why)
 	}
@@ -112,7 +112,7 @@ func (s *State) reached(p *piece, state PieceState) {
 }
 
 // settle waits a moment for a report, or for a server that has only lost its session, before it holds a piece.
-func (s *State) settle(p *piece, c *rollCall) {
+func (s *State) settle(p *piece, c *gangNow) {
 	if p.amiss == never {
 		p.amiss = s.now
 	}
@@ -141,7 +141,7 @@ func bounded(text string, most int) string {
 }
 
 // start leads a gang over its barriers, within the time for that.
-func (s *State) start(p *piece, c *rollCall) {
+func (s *State) start(p *piece, c *gangNow) {
 	limit := p.step.experiment.Limits.Start
 	if limit == 0 {
 		limit = startDefault

@@ -138,8 +138,8 @@ func TestFullMachines(t *testing.T) {
 	}
 }
 
-// toilAt has gangs that run get on, each at its machine's pace.
-func (b *bench) toilAt(id string, pace map[string]float64, seconds int) {
+// workAt has gangs that run get on, each at its machine's pace.
+func (b *bench) workAt(id string, pace map[string]float64, seconds int) {
 	for range seconds {
 		for n := range b.experiments[id].pieces {
 			if p := b.piece(id, n.Replication); p.State == Running {
@@ -156,7 +156,7 @@ func TestSlowMachines(t *testing.T) {
 	b := newBench(t, 4, 2, Rules{})
 	b.submit("e", 100, 1)
 	b.run()
-	b.toilAt("e", map[string]float64{"m0": 0.5, "m1": 1, "m2": 1.1, "m3": 0.9}, 40)
+	b.workAt("e", map[string]float64{"m0": 0.5, "m1": 1, "m2": 1.1, "m3": 0.9}, 40)
 	if got := b.conditions(); got != "m0 slow" {
 		t.Fatalf("found %q", got)
 	}
@@ -176,11 +176,11 @@ func TestStuckMachines(t *testing.T) {
 	b := newBench(t, 4, 1, Rules{})
 	b.submit("e", 4, 1)
 	b.run()
-	b.toilAt("e", map[string]float64{"m0": 0, "m1": 1, "m2": 1.1, "m3": 0.9}, 45)
+	b.workAt("e", map[string]float64{"m0": 0, "m1": 1, "m2": 1.1, "m3": 0.9}, 45)
 	if got := b.conditions(); got != "m0 stuck" {
 		t.Errorf("found %q", got)
 	}
-	b.toilAt("e", map[string]float64{"m0": 0, "m1": 0, "m2": 0, "m3": 0}, 45)
+	b.workAt("e", map[string]float64{"m0": 0, "m1": 0, "m2": 0, "m3": 0}, 45)
 	if got := b.conditions(); got != "" {
 		t.Errorf("all stand still, which is nobody's fault alone: found %q", got)
 	}

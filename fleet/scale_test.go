@@ -14,8 +14,8 @@ import (
 	"github.com/disco-sim/disco/metastore"
 )
 
-// toil is machines that do what they are asked for, each piece in 60 to 120 s.
-type toil struct {
+// working is machines that do what they are asked for, each piece in 60 to 120 s.
+type working struct {
 	*bench
 	ends    heap.Heap[AttemptID]
 	decides int
@@ -23,16 +23,16 @@ type toil struct {
 	longest time.Duration
 }
 
-// newToil has so many machines with two servers each, and experiments of 1,000 pieces of one server.
-func newToil(b testing.TB, machines, pieces int) *toil {
-	w := &toil{bench: newBench(b, machines, 2, Rules{})}
+// newWorking has so many machines with two servers each, and experiments of 1,000 pieces of one server.
+func newWorking(b testing.TB, machines, pieces int) *working {
+	w := &working{bench: newBench(b, machines, 2, Rules{})}
 	for i := range pieces / 1_000 {
 		w.submit(fmt.Sprint("e", i), 1_000, 1, by(fmt.Sprint("user", i%10)))
 	}
 	return w
 }
 
-func (w *toil) decide() []Action {
+func (w *working) decide() []Action {
 	w.Looked(w.at)
 	began := time.Now()
 	actions := Decide(w.State, w.at)
@@ -42,8 +42,8 @@ func (w *toil) decide() []Action {
 	return actions
 }
 
-// toilAll has all pieces end, and returns how many have.
-func (w *toil) toilAll() (finished int) {
+// workAll has all pieces end, and returns how many have.
+func (w *working) workAll() (finished int) {
 	owner := map[AttemptID]string{}
 	for {
 		actions := w.decide()
@@ -80,9 +80,9 @@ func (w *toil) toilAll() (finished int) {
 	}
 }
 
-func TestToil(t *testing.T) {
-	w := newToil(t, 20, 2_000)
-	if n := w.toilAll(); n != 2_000 {
+func TestWorking(t *testing.T) {
+	w := newWorking(t, 20, 2_000)
+	if n := w.workAll(); n != 2_000 {
 		t.Errorf("%d pieces have ended", n)
 	}
 	for _, e := range w.order {
@@ -100,9 +100,9 @@ func BenchmarkFleet(b *testing.B) {
 	for _, pieces := range []int{10_000, 100_000} {
 		b.Run(fmt.Sprintf("pieces=%d", pieces), func(b *testing.B) {
 			for b.Loop() {
-				w := newToil(b, 1_000, pieces)
+				w := newWorking(b, 1_000, pieces)
 				before := cputime.Self()
-				if n := w.toilAll(); n != pieces {
+				if n := w.workAll(); n != pieces {
 					b.Fatalf("%d have ended", n)
 				}
 				used := cputime.Self() - before

@@ -75,7 +75,8 @@ func Open(ctx context.Context, o Options) (*Local, error) {
 	l := &Local{o: o, jobs: map[string]bool{}, runs: map[string]*run{}}
 	for _, dir := range []string{l.blobs(), l.folders()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return nil, fmt.Errorf("local: the folder for work: %w", err)
+			return nil, fmt.Errorf("local: the folder for work can't be used, want one in which files can be made "+
+				"(--work): %w", err)
 		}
 	}
 	if l.lock, err = lockFolder(o.Work); err != nil {
