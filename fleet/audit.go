@@ -45,6 +45,19 @@ func idAt(now time.Time, format string) string {
 	return now.UTC().Format(format) + "-" + strings.ToLower(rand.Text()[:idRandom])
 }
 
+// IsID tells whether a text is one that newID makes.
+func IsID(id string) bool {
+	if owner := Owner(id); owner != "" {
+		id = id[len(owner)+len(ownerEnd):]
+	}
+	at := len(id) - idRandom - 1
+	if at < 0 || id[at] != '-' || strings.Trim(id[at+1:], "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
+		return false
+	}
+	_, err := time.Parse(idTime, id[:at])
+	return err == nil
+}
+
 // An id is a time and so many random letters and digits.
 const (
 	idTime    = "060102-150405"

@@ -49,6 +49,9 @@ func (e *Experiment) Name() string {
 	return e.Spec.Name
 }
 
+// IDs are those of all experiments.
+func (c *Client) IDs(ctx context.Context) ([]string, error) { return c.names(ctx, keyExperiments) }
+
 // List reads all experiments, in the order of their submission.
 func (c *Client) List(ctx context.Context) ([]Experiment, error) {
 	values, err := c.store.Walk(ctx, keyExperiments)

@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -168,6 +169,15 @@ func agent(ctx context.Context, c *app.Call, s *metastore.Store, o cluster.Optio
 		return err
 	}
 	defer stop()
+	if a != nil {
+		looking, end := context.WithCancel(ctx)
+		var left sync.WaitGroup
+		left.Go(func() { removeLeftParts(looking, c, s, o.Report) })
+		defer func() {
+			end()
+			left.Wait()
+		}()
+	}
 	fmt.Fprintf(c.Stdout, "%s: %s is up, with %d servers, in the group %s\n", c.Program, o.Name, o.Slots,
 		c.String("group"))
 	select {

@@ -111,9 +111,11 @@ func changeRoles(ctx context.Context, c *app.Call, s *metastore.Store, wanted ma
 		return err
 	}
 	// A large group takes its time: each node of ZooKeeper has a list of its own.
-	if err := groupcall.MakeBeside(ctx, c, group+experiments.KeptSuffix); err != nil {
+	beside, err := groupcall.OpenBeside(ctx, c, group+experiments.KeptSuffix)
+	if err != nil {
 		return err
 	}
+	defer beside.Close()
 	changed, err := fl.SetRoles(ctx, wanted, []string{s.Root() + experiments.KeptSuffix}, passwords)
 	if len(changed) == 0 && err == nil {
 		changed = []string{"everything was so already"}

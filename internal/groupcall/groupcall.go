@@ -89,13 +89,10 @@ func open(ctx context.Context, c *app.Call, url, group string, a Access, base []
 	return store, notLetIn(url, group, err)
 }
 
-// MakeBeside makes a group beside that of a command, as the place of what its experiments leave.
-func MakeBeside(ctx context.Context, c *app.Call, group string) error {
-	s, err := open(ctx, c, URL(c), group, Access{Makes: true}, nil)
-	if err != nil {
-		return err
-	}
-	return s.Close()
+// OpenBeside opens a group beside that of a command, which keeps what its experiments leave, and makes it where it
+// isn't there. The caller closes it.
+func OpenBeside(ctx context.Context, c *app.Call, group string) (*metastore.Store, error) {
+	return open(ctx, c, URL(c), group, Access{Makes: true}, nil)
 }
 
 // notLetIn says what may be wrong where the store refuses everything.
