@@ -30,8 +30,8 @@ func TestLeftParts(t *testing.T) {
 			t.Fatal(err)
 		}
 		id, _, err := client.Submit(ctx, &fleet.Submission{Key: "k", Name: "night", User: "ann@h1", Version: "v1",
-			Priority: fleet.Normal, Steps: []fleet.SubmittedStep{{Step: fleet.Step{File: "a.yml", Points: [][]string{nil},
-				Replications: 1, Workers: 1}, Scenario: []byte("x")}}})
+			Priority: fleet.Normal, Steps: []fleet.SubmittedStep{{Step: fleet.Step{File: "a.yml",
+				Points: [][]string{nil}, Replications: 1, Workers: 1}, Scenario: []byte("x")}}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -80,10 +80,10 @@ func serverFlags() []cli.Flag {
 		&cli.StringFlag{Name: "cert", Usage: "`FILE` of the certificate, for clients and other servers"},
 		&cli.StringFlag{Name: "key", Usage: "`FILE` of its key"},
 		&cli.StringFlag{Name: "ca", Usage: "`FILE` of the certificate that signs the others' ones"},
-		&cli.StringFlag{Name: "password-file", Usage: "`FILE` with the password of the user root, for which the store " +
-			"asks from then on"},
-		&cli.IntFlag{Name: "quota", DefaultText: "2048", Usage: "`MIB` that the data may take on disk, with its history, 16 " +
-			"to 8192: beyond it only reads and deletes are done"},
+		&cli.StringFlag{Name: "password-file",
+			Usage: "`FILE` with the password of the user root, for which the store asks from then on"},
+		&cli.IntFlag{Name: "quota", DefaultText: "2048",
+			Usage: "`MIB` on disk for the data, 16 to 8192: beyond it only reads and deletes are done"},
 		&cli.StringFlag{Name: "log-level", Usage: "etcd's log on standard error: debug, info, warn, error or none"},
 		&cli.BoolFlag{Name: "until-eof", Usage: "end when standard input is closed, as by a signal"},
 	}
