@@ -333,6 +333,7 @@ wall clock | perf/bench/fleet.go: prepare | no time's Format, but one of a job
 wall clock | experiments/audit.go: sinceOf | a time that people write is one of the wall clock
 wall clock | experiments/audit.go: row | when something was done, for people
 wall clock | fleet/audit.go: idAt | the beginning of an id, for people: nothing is ordered by it
+wall clock | fleet/audit.go: IsID | whether an id begins as idAt makes it
 wall clock | perf/chaos/main.go: command | a seed, which is printed
 wall clock | perf/scale/rows.go: newRow | the day of a row
 wall clock | perf/peers/stream.go: listenUnix | a name that nobody else has
