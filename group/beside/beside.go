@@ -59,8 +59,6 @@ func Commands() []app.Command {
 		{Name: "priority", Usage: "gives an experiment another class in the queue", Program: groupProgram},
 		{Name: "watch", Usage: "shows an experiment until it has ended", Program: groupProgram},
 		{Name: "logs", Usage: "shows the last of what a run of an experiment has written", Program: groupProgram},
-		{Name: "audit", Usage: "shows who has done what with the experiments of a group, when and why",
-			Program: groupProgram},
 		{Name: "results", Usage: "gives the results of an experiment", Program: groupProgram, Self: "program"},
 		{Name: "audit", Usage: "shows who has done what with the experiments of a group, when and why",
 			Program: groupProgram},
