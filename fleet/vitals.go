@@ -20,8 +20,7 @@ const VitalsEvery = 2 * time.Second
 
 // Bounds of vitals.
 const (
-	maxFar      = 64 // distances
-	maxTroubles = 64 // machines behind an agent
+	maxFar = 64 // distances
 )
 
 // Vitals is how an agent's machine is, in the key fleet/vitals/MEMBER, which lives as long as the agent's session. An
@@ -36,15 +35,12 @@ type Vitals struct {
 	Refuses string `json:"refuses,omitempty"`
 	// Trial says that it is tried whether the executor starts something: one gang at a time.
 	Trial bool `json:"trial,omitempty"`
-	// Troubles are machines behind the agent that nothing is started on now, and why.
-	Troubles map[string]string `json:"troubles,omitempty"`
 	// Far is the measured round trip to other members, in seconds.
 	Far map[string]float64 `json:"far,omitempty"`
 }
 
 func (v *Vitals) check() error {
-	errs := []error{line("refuses", v.Refuses, MaxReason), number("distances", len(v.Far), 0, maxFar),
-		number("troubles", len(v.Troubles), 0, maxTroubles)}
+	errs := []error{line("refuses", v.Refuses, MaxReason), number("distances", len(v.Far), 0, maxFar)}
 	for what, x := range map[string]float64{"processors": v.Processors, "memory": v.Memory, "disk": v.Disk} {
 		if !(x >= 0 && x <= 1) {
 			errs = append(errs, fmt.Errorf("%s: found %v, want a share, 0 to 1", what, x))
@@ -58,9 +54,6 @@ func (v *Vitals) check() error {
 		if !(x >= 0) || math.IsInf(x, 0) {
 			errs = append(errs, fmt.Errorf("far: found %v seconds, want 0 or more", x))
 		}
-	}
-	for name, why := range v.Troubles {
-		errs = append(errs, filled("a machine", name, maxName), line("trouble", why, MaxReason))
 	}
 	return errors.Join(errs...)
 }
