@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -71,8 +73,15 @@ const (
 	memoryThere   = 0.98 // of what there is: it may get on with that
 )
 
-// memoryEvery is how often it is looked at.
-const memoryEvery = 100 * time.Millisecond
+// How often it is looked at: so often that what is left can't be taken meanwhile, between two limits. A look reads some
+// files of the system, which takes milliseconds of a processor on a machine with much to do.
+const (
+	memoryEvery = 100 * time.Millisecond
+	memoryMost  = time.Second
+
+	// takenAtMost is how many bytes a processor can take in a second: it has to clear them, too.
+	takenAtMost = 8 << 30
+)
 
 // What a checkpoint takes that is written while it is made: of each worker, but no more than an eighth of what there is
 // altogether, and for each event that is pending, which is 8 bytes (node.Engine.EachPending), and garbage.
@@ -110,8 +119,8 @@ func (l *Launch) stop() <-chan struct{} {
 // watch closes asked when the run is to end: when Config.Stop says so, or its memory is used up. It ends with ctx.
 func (m *memory) watch(ctx context.Context, sets []*workerSet) {
 	m.begin(sets)
-	ticker := time.NewTicker(memoryEvery)
-	defer ticker.Stop()
+	timer := time.NewTimer(memoryEvery)
+	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -119,9 +128,11 @@ func (m *memory) watch(ctx context.Context, sets []*workerSet) {
 		case <-m.l.cfg.Stop:
 			close(m.asked)
 			return
-		case <-ticker.C:
+		case <-timer.C:
 		}
-		if e := m.check(sets); e != nil {
+		e, left := m.check(sets)
+		timer.Reset(nextLook(left))
+		if e != nil {
 			m.passed.Store(e)
 			m.l.note(fmt.Sprintf("memory: the run takes %s of %s%s, and ends", sizeText(float64(e.Used)),
 				sizeText(float64(e.Limit)), on(e.Machine)))
@@ -150,14 +161,23 @@ func on(machine string) string {
 	return " on " + machine
 }
 
-// check is the end of a run that has used up the memory of one of its machines; nil: it goes on.
-func (m *memory) check(sets []*workerSet) *MemoryError {
+// check is the end of a run that has used up the memory of one of its machines; nil: it goes on, and one of them has
+// so many bytes left until then.
+func (m *memory) check(sets []*workerSet) (e *MemoryError, left float64) {
+	left = math.Inf(1)
 	for _, t := range m.taken(sets) {
-		if e, share := m.state(&t); float64(e.Used+e.Saving) >= share*float64(e.Limit) {
-			return e
+		e, share := m.state(&t)
+		if left = min(left, share*float64(e.Limit)-float64(e.Used+e.Saving)); left <= 0 {
+			return e, 0
 		}
 	}
-	return nil
+	return nil, left
+}
+
+// nextLook is after how long memory is looked at again of which so many bytes are left.
+func nextLook(left float64) time.Duration {
+	seconds := left / (takenAtMost * float64(runtime.NumCPU()))
+	return max(memoryEvery, time.Duration(min(seconds, memoryMost.Seconds())*float64(time.Second)))
 }
 
 // taken is what a run takes of a machine.

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/disco-sim/disco/internal/checkpoint"
 	"github.com/disco-sim/disco/internal/checkpoint/checkpointtest"
@@ -57,7 +59,7 @@ func testMemoryUsedUp(t *testing.T, cfg Config, saves bool, want string) {
 	}
 	l.memory.used = func() (int64, int64) {
 		if looks++; looks < 3 {
-			return 0, 1 << 40
+			return 400 << 20, 600 << 20
 		}
 		return share << 20, (1000 - share) << 20
 	}
@@ -181,8 +183,22 @@ func TestMemoryShares(t *testing.T) {
 		}
 		m := newMemory(l, c.expected)
 		m.used = func() (int64, int64) { return c.used, c.available }
-		if e := m.check(nil); (e != nil) != c.ends {
+		if e, left := m.check(nil); (e != nil) != c.ends || (left <= 0) != c.ends {
 			t.Errorf("%+v: found %v", c, e)
+		}
+	}
+}
+
+// Memory is looked at before all that is left can be taken, ten times a second at most and once at least.
+func TestNextLook(t *testing.T) {
+	rate := float64(takenAtMost) * float64(runtime.NumCPU())
+	for _, c := range []struct {
+		left float64
+		want time.Duration
+	}{{0, memoryEvery}, {-1, memoryEvery}, {rate / 100, memoryEvery}, {rate / 2, time.Second / 2}, {rate, time.Second},
+		{10 * rate, memoryMost}, {math.Inf(1), memoryMost}} {
+		if got := nextLook(c.left); got != c.want {
+			t.Errorf("with %v bytes left: after %v, want %v", c.left, got, c.want)
 		}
 	}
 }
