@@ -98,7 +98,7 @@ func guard(next http.Handler, names []string) http.Handler {
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cache-Control", "no-cache")
-		if !allowed(r.Host, names) {
+		if !Allowed(r.Host, names) {
 			http.Error(w, fmt.Sprintf("found the host %.100q, want an address, localhost, or the name that the server "+
 				"was started with: start it with NAME:PORT", r.Host), http.StatusMisdirectedRequest)
 			return
@@ -112,9 +112,9 @@ func guard(next http.Handler, names []string) http.Handler {
 	})
 }
 
-// allowed tells whether a page at this host may be one of ours. A page of somebody else reaches us under a name of
+// Allowed tells whether a page at this host may be one of ours. A page of somebody else reaches us under a name of
 // its own that leads here (DNS rebinding), never under an address or localhost.
-func allowed(host string, names []string) bool {
+func Allowed(host string, names []string) bool {
 	if slices.Contains(names, AnyName) {
 		return true
 	}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doorway
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/disco-sim/disco/metastore"
+)
+
+// Client is a home's store, as people see it: a metastore.Backend without sessions and without Append.
+type Client struct {
+	address string
+	url     string
+	http    *http.Client
+	closed  chan struct{}
+	once    sync.Once
+}
+
+var _ metastore.Backend = (*Client)(nil)
+
+// Times of a client.
+const (
+	againGap = 200 * time.Millisecond // between two tries at a door that isn't there
+	lookGap  = 2 * time.Second        // between two looks of a feed
+)
+
+// Dial makes a client of the door at HOST:PORT. It doesn't wait: a door that isn't there is waited for by each call.
+func Dial(address, folder string) (*Client, error) {
+	secure, err := Secure(address, folder, false)
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{address: address, url: "http://" + address + "/v1", closed: make(chan struct{})}
+	if secure != nil {
+		c.url = "https://" + address + "/v1"
+	}
+	c.http = &http.Client{Transport: &http.Transport{TLSClientConfig: secure, Proxy: nil, MaxConnsPerHost: 4,
+		TLSHandshakeTimeout: readTime, ResponseHeaderTimeout: answerTime}}
+	return c, nil
+}
+
+// do asks the door, again while it isn't there; sure tells that what failed wasn't done.
+func (c *Client) do(ctx context.Context, ask *request) (r reply, err error) {
+	text, err := json.Marshal(ask)
+	if err != nil {
+		return r, err
+	}
+	began := time.Now()
+	for {
+		r, err = c.ask(ctx, text)
+		if err == nil {
+			if r.Error != nil {
+				return r, r.Error.error()
+			}
+			return r, nil
+		}
+		refused := (*net.OpError)(nil)
+		sent := !errors.As(err, &refused) || refused.Op != "dial"
+		wrong := (*statusError)(nil)
+		switch {
+		case errors.As(err, &wrong):
+			return r, err
+		case sent && ask.Do == "commit":
+			return r, fmt.Errorf("the door %s: %w: %w", c.address, metastore.ErrUnknown, err)
+		}
+		select {
+		case <-time.After(againGap):
+		case <-c.closed:
+			return r, metastore.ErrClosed
+		case <-ctx.Done():
+			return r, fmt.Errorf("%w: the door %s: tried for %v: %w", metastore.ErrUnavailable, c.address,
+				time.Since(began).Round(time.Millisecond), err)
+		}
+	}
+}
+
+// statusError is what a door, or somebody else at its address, says to a request that it doesn't know.
+type statusError struct{ text string }
+
+// Error is what was said.
+func (e *statusError) Error() string { return e.text }
+
+// ask asks once.
+func (c *Client) ask(ctx context.Context, text []byte) (r reply, err error) {
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(text))
+	if err != nil {
+		return r, err
+	}
+	q.Header.Set("Content-Type", "application/json")
+	q.Header.Set(header, version)
+	answer, err := c.http.Do(q)
+	if err != nil {
+		return r, err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		why, _ := io.ReadAll(io.LimitReader(answer.Body, 1_000))
+		return r, &statusError{fmt.Sprintf("the door %s answers %s: %s", c.address, answer.Status,
+			strings.TrimSpace(string(why)))}
+	}
+	return r, json.NewDecoder(io.LimitReader(answer.Body, replyMost)).Decode(&r)
+}
+
+// Get implements metastore.Backend.
+func (c *Client) Get(ctx context.Context, path string) (n metastore.Node, err error) {
+	r, err := c.do(ctx, &request{Do: "get", Path: path})
+	if err != nil || r.Node == nil {
+		return n, err
+	}
+	return *r.Node, nil
+}
+
+// Children implements metastore.Backend.
+func (c *Client) Children(ctx context.Context, path string) ([]string, error) {
+	r, err := c.do(ctx, &request{Do: "children", Path: path})
+	return r.Names, err
+}
+
+// Tree implements metastore.Backend.
+func (c *Client) Tree(ctx context.Context, path string) ([]metastore.Leaf, error) {
+	r, err := c.do(ctx, &request{Do: "tree", Path: path})
+	return r.Leaves, err
+}
+
+// Commit implements metastore.Backend. What the door doesn't let people write is ErrDenied.
+func (c *Client) Commit(ctx context.Context, conds []metastore.Cond, ops []metastore.Op) error {
+	if err := metastore.CheckCommit(conds, ops); err != nil {
+		return err
+	}
+	ask := &request{Do: "commit", Conds: conds}
+	for _, op := range ops {
+		if op.Session != nil {
+			return errSession
+		}
+		ask.Ops = append(ask.Ops, operation{op.Path, op.Do, op.Value})
+	}
+	_, err := c.do(ctx, ask)
+	return err
+}
+
+var errSession = fmt.Errorf("%w: a door gives no sessions: name the store itself", metastore.ErrDenied)
+
+// Append implements metastore.Backend: it is refused.
+func (c *Client) Append(context.Context, string, []byte) (string, error) { return "", errSession }
+
+// Session implements metastore.Backend: it is refused.
+func (c *Client) Session(context.Context) (metastore.Session, error) { return nil, errSession }
+
+// Cluster implements metastore.Backend.
+func (c *Client) Cluster(context.Context) (string, error) { return "", nil }
+
+// Close implements metastore.Backend.
+func (c *Client) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	c.http.CloseIdleConnections()
+	return nil
+}
+
+// Watch implements metastore.Backend: by looking again and again.
+func (c *Client) Watch(path string, kind metastore.WatchKind) metastore.Feed {
+	return &feed{c: c, path: path, kind: kind, closed: make(chan struct{})}
+}
+
+// feed looks again and again.
+type feed struct {
+	c      *Client
+	path   string
+	kind   metastore.WatchKind
+	last   *metastore.State
+	closed chan struct{}
+	once   sync.Once
+}
+
+// Next implements metastore.Feed.
+func (f *feed) Next(ctx context.Context) (metastore.State, error) {
+	for {
+		if f.last != nil {
+			select {
+			case <-time.After(lookGap):
+			case <-f.closed:
+				return metastore.State{}, metastore.ErrClosed
+			case <-f.c.closed:
+				return metastore.State{}, metastore.ErrClosed
+			case <-ctx.Done():
+				return metastore.State{}, context.Cause(ctx)
+			}
+		}
+		var now metastore.State
+		var err error
+		if f.kind == metastore.Data {
+			now.Node, err = f.c.Get(ctx, f.path)
+		} else {
+			now.Names, err = f.c.Children(ctx, f.path)
+		}
+		if err != nil && !errors.Is(err, metastore.ErrNoNode) {
+			if ctx.Err() != nil || errors.Is(err, metastore.ErrClosed) {
+				return now, err
+			}
+			if f.last == nil {
+				f.last = &metastore.State{Names: []string{""}} // which no state is
+			}
+			continue
+		}
+		if f.last == nil || f.last.Node.Version != now.Node.Version || !slices.Equal(f.last.Names, now.Names) {
+			f.last = &now
+			return now, nil
+		}
+	}
+}
+
+// Close implements metastore.Feed.
+func (f *feed) Close() { f.once.Do(func() { close(f.closed) }) }

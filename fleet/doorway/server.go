@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doorway
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/disco-sim/disco/fleet"
+	"github.com/disco-sim/disco/internal/webserver"
+	"github.com/disco-sim/disco/metastore"
+)
+
+// Options are what a door serves.
+type Options struct {
+	Home  metastore.Backend
+	Root  string // the absolute path of the home's group
+	Parts string // and that of its parts
+	// Site gives the site that has an experiment now: what of it isn't home is read there. Its error is that there is
+	// none, or that it can't be reached.
+	Site func(ctx context.Context, id string) (Site, error)
+	TLS  *tls.Config // nil: none, which is for the loopback
+}
+
+// Site is where an experiment is now.
+type Site struct {
+	Backend metastore.Backend
+	Root    string // the absolute path of its group
+	ID      string // the experiment's there
+}
+
+// siteTime bounds what is read at a site, so that one that doesn't answer keeps nobody from what is home.
+const siteTime = 3 * time.Second
+
+// Server serves a home.
+type Server struct {
+	o    Options
+	http *http.Server
+	l    net.Listener
+	At   netip.AddrPort // where it listens
+}
+
+// Listen opens the port, HOST:PORT; port 0 is one that is free. Serve answers there.
+func Listen(address string, o Options) (*Server, error) {
+	l, at, err := webserver.Listen(address)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{o: o, At: at, l: l}
+	if o.TLS != nil {
+		s.l = tls.NewListener(l, o.TLS)
+	}
+	names := webserver.Names(address, at)
+	if o.TLS != nil {
+		names = append(names, webserver.AnyName) // who asks has a certificate: no browser does it for somebody
+	}
+	s.http = &http.Server{Handler: s.guard(names), ReadHeaderTimeout: readTime, ReadTimeout: readTime,
+		WriteTimeout: answerTime, IdleTimeout: answerTime, MaxHeaderBytes: 16 << 10,
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+	return s, nil
+}
+
+// Serve answers until Close.
+func (s *Server) Serve() error {
+	if err := s.http.Serve(s.l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// Close ends it, and everything that it answers.
+func (s *Server) Close() error { return errors.Join(s.http.Close()) }
+
+// guard refuses what no client asks.
+func (s *Server) guard(names []string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		refuse := func(status int, text string) { http.Error(w, text, status) }
+		switch {
+		case !webserver.Allowed(r.Host, names):
+			refuse(http.StatusMisdirectedRequest, fmt.Sprintf("found the host %.100q, want an address, localhost, or "+
+				"the name that the door was started with", r.Host))
+		case r.Method != http.MethodPost || r.URL.Path != "/v1":
+			refuse(http.StatusNotFound, "this is a door for experiments: `disco-run list --door HOST:PORT` asks it")
+		case r.Header.Get(header) != version:
+			refuse(http.StatusBadRequest, fmt.Sprintf("found the protocol %.20q, want %s: take a program of the same "+
+				"version as the door's", r.Header.Get(header), version))
+		default:
+			var ask request
+			d := json.NewDecoder(http.MaxBytesReader(w, r.Body, requestMost))
+			if err := d.Decode(&ask); err != nil {
+				refuse(http.StatusBadRequest, fmt.Sprintf("the request can't be read: %.300v", err))
+				return
+			}
+			w.Header().Set("Content-Type", "application/json")
+			_ = json.NewEncoder(w).Encode(s.answer(r.Context(), &ask)) // who asked has gone
+		}
+	})
+}
+
+// answer does what is asked.
+func (s *Server) answer(ctx context.Context, ask *request) (r reply) {
+	ctx, cancel := context.WithTimeoutCause(ctx, answerTime/2, errors.New("the home's store doesn't answer"))
+	defer cancel()
+	var err error
+	if ask.Do == "commit" {
+		err = s.commit(ctx, ask)
+	} else {
+		r, err = s.read(ctx, ask)
+	}
+	if err != nil {
+		return reply{Error: failed(err)}
+	}
+	return r
+}
+
+// real is the path in the home's store of one that a client names, and what it is below the group; parts can't be
+// written.
+func (s *Server) real(path string) (real, key string, parts bool, err error) {
+	for _, tree := range []struct{ seen, is string }{{"/" + Group, s.o.Root}, {"/" + Parts, s.o.Parts}} {
+		if rest, ok := below(path, tree.seen); ok {
+			real, err = metastore.Path(tree.is, rest)
+			if err != nil {
+				err = fmt.Errorf("%w: %w", metastore.ErrDenied, err)
+			}
+			return strings.TrimSuffix(real, "/"), rest, tree.seen == "/"+Parts, err
+		}
+	}
+	return "", "", false, fmt.Errorf("%w: found the path %.200q, want one below /%s", metastore.ErrDenied, path, Group)
+}
+
+// read reads a node, its children, or all below it.
+func (s *Server) read(ctx context.Context, ask *request) (r reply, err error) {
+	path, key, parts, err := s.real(ask.Path)
+	if err != nil {
+		return r, err
+	}
+	switch ask.Do {
+	case "get":
+		n, err := s.o.Home.Get(ctx, path)
+		if errors.Is(err, metastore.ErrNoNode) && !parts {
+			n, err = s.getAtSite(ctx, key, err)
+		}
+		return reply{Node: &n}, err
+	case "children":
+		r.Names, err = s.o.Home.Children(ctx, path)
+		return r, err
+	case "tree":
+		leaves, err := s.o.Home.Tree(ctx, path)
+		if err != nil {
+			return r, err
+		}
+		for _, l := range leaves {
+			if rest, ok := below(l.Path, path); ok {
+				l.Path = strings.TrimSuffix(ask.Path+"/"+rest, "/")
+				r.Leaves = append(r.Leaves, l)
+			}
+		}
+		if id, ok := strings.CutPrefix(key, "fleet/pieces/"); ok && !parts && !strings.Contains(id, "/") {
+			r.Leaves = s.piecesAtSite(ctx, id, ask.Path, r.Leaves)
+		}
+		return r, nil
+	}
+	return r, fmt.Errorf("found the request %.40q, want get, children, tree or commit", ask.Do)
+}
+
+// getAtSite reads what isn't home: pieces, reports and logs of what a site has.
+func (s *Server) getAtSite(ctx context.Context, key string, gone error) (n metastore.Node, err error) {
+	names := strings.Split(key, "/")
+	at := 2 // of the experiment's id
+	switch {
+	case len(names) == 4 && names[0] == "fleet" && (names[1] == "pieces" || names[1] == "logs"):
+	case len(names) == 5 && names[0] == "fleet" && names[1] == "reports":
+		at = 3
+	default:
+		return n, gone
+	}
+	ctx, cancel := context.WithTimeout(ctx, siteTime)
+	defer cancel()
+	site, err := s.o.Site(ctx, names[at])
+	if err != nil {
+		return n, gone
+	}
+	names[at] = site.ID
+	path, err := metastore.Path(site.Root, strings.Join(names, "/"))
+	if err == nil {
+		n, err = site.Backend.Get(ctx, path)
+	}
+	if err != nil || names[1] == "pieces" && finished(n.Value) {
+		return metastore.Node{}, gone
+	}
+	return n, nil
+}
+
+// piecesAtSite adds the pieces that a site has and that haven't finished at home. What has finished there, and isn't
+// home yet, isn't shown: its part isn't there.
+func (s *Server) piecesAtSite(ctx context.Context, id, seen string, home []metastore.Leaf) []metastore.Leaf {
+	ctx, cancel := context.WithTimeout(ctx, siteTime)
+	defer cancel()
+	site, err := s.o.Site(ctx, id)
+	if err != nil {
+		return home
+	}
+	path, err := metastore.Path(site.Root, "fleet/pieces/"+site.ID)
+	if err != nil {
+		return home
+	}
+	there, err := site.Backend.Tree(ctx, path)
+	if err != nil {
+		return home
+	}
+	all := map[string]metastore.Leaf{}
+	for _, l := range there {
+		if rest, ok := below(l.Path, path); ok && !finished(l.Value) {
+			l.Path = strings.TrimSuffix(seen+"/"+rest, "/")
+			all[l.Path] = l
+		}
+	}
+	for _, l := range home {
+		if _, also := all[l.Path]; !also || finished(l.Value) {
+			all[l.Path] = l
+		}
+	}
+	found := make([]metastore.Leaf, 0, len(all))
+	for _, l := range all {
+		found = append(found, l)
+	}
+	slices.SortFunc(found, func(a, b metastore.Leaf) int { return strings.Compare(a.Path, b.Path) })
+	return found
+}
+
+// finished tells whether a value in the store is that of a piece that has FINISHED.
+func finished(value []byte) bool {
+	i := bytes.IndexByte(value, '{')
+	if i < 0 {
+		return false
+	}
+	var p struct {
+		State fleet.PieceState `json:"state"`
+	}
+	err := json.NewDecoder(bytes.NewReader(value[i:])).Decode(&p)
+	return err == nil && p.State == fleet.Finished
+}
+
+// commit commits what people may write.
+func (s *Server) commit(ctx context.Context, ask *request) error {
+	conds, ops := slices.Clone(ask.Conds), make([]metastore.Op, 0, len(ask.Ops))
+	for i := range conds {
+		real, _, parts, err := s.real(conds[i].Path)
+		if err != nil || parts {
+			return errors.Join(err, refused(conds[i].Path))
+		}
+		conds[i].Path = real
+	}
+	for _, op := range ask.Ops {
+		real, key, parts, err := s.real(op.Path)
+		if err != nil || parts || !mayWrite(key, op.Do) {
+			return errors.Join(err, refused(op.Path))
+		}
+		ops = append(ops, metastore.Op{Path: real, Do: op.Do, Value: op.Value})
+	}
+	err := s.o.Home.Commit(ctx, conds, ops)
+	if conflict := (*metastore.ConflictError)(nil); errors.As(err, &conflict) {
+		c := conflict.Cond
+		if rest, ok := below(c.Path, s.o.Root); ok {
+			c.Path = "/" + Group + "/" + rest
+		}
+		return &metastore.ConflictError{Cond: c}
+	}
+	return err
+}
+
+func refused(path string) error {
+	return fmt.Errorf("%w: %.200s isn't written by people", metastore.ErrDenied, path)
+}
+
+// mayWrite tells whether people write a key so.
+func mayWrite(key string, do metastore.OpKind) bool {
+	names := strings.Split(key, "/")
+	if len(names) < 2 || names[0] != "fleet" {
+		return false
+	}
+	create, set := do == metastore.Create, do == metastore.Set || do == metastore.Create
+	switch what := names[1]; {
+	case len(names) == 2:
+		return what == "format" && create || what == "changed" && set
+	case what == "submitted":
+		return len(names) == 3 && create
+	case what == "experiments":
+		return len(names) == 4 && (names[3] == "spec" && create || names[3] == "wish" && set)
+	case what == "blobs":
+		return len(names) <= 4 && set
+	case what == "audit":
+		return len(names) == 3 && (create || do == metastore.Delete)
+	}
+	return false
+}
