@@ -26,7 +26,7 @@ func auditCommand() app.Command {
 			"said. TIME is a time of day, a date, both (2026-11-28T14:05), or how long ago: 2h.",
 		Examples: []string{"audit --store etcd://127.0.0.1:2379", "audit --user ann --since 24h",
 			"audit --experiment night --json", "audit -f"},
-		Flags: append(groupcall.Flags(),
+		Flags: append(groupcall.DoorFlags(),
 			&cli.StringFlag{Name: "user", Usage: "only what `NAME` has done"},
 			&cli.StringFlag{Name: "experiment", Usage: "only what was done with the experiment `ID`"},
 			&cli.StringFlag{Name: "since", Usage: "only what was done from `TIME` on"},

@@ -33,7 +33,7 @@ func Commands() []app.Command {
 	wish := func(name, usage, example string, do func(ctx context.Context, c *fleet.Client, id, why string) (fleet.Wish,
 		error)) app.Command {
 		return app.Command{Name: name, Usage: usage, ArgsUsage: "ID", Description: naming,
-			Examples: []string{example}, Flags: append(groupcall.Flags(), why),
+			Examples: []string{example}, Flags: append(groupcall.DoorFlags(), why),
 			Run: func(c *app.Call) error {
 				if c.NArg() != 1 {
 					return app.Usage("found %d arguments, want the ID or the name of an experiment", c.NArg())
@@ -54,7 +54,8 @@ func Commands() []app.Command {
 			func(ctx context.Context, c *fleet.Client, id, why string) (fleet.Wish, error) {
 				return c.Cancel(ctx, id, why)
 			}),
-		retryCommand(why), priorityCommand(why), resultsCommand(), watchCommand(), logsCommand(), auditCommand()}
+		retryCommand(why), priorityCommand(why), resultsCommand(), watchCommand(), logsCommand(), auditCommand(),
+		doorCommand()}
 }
 
 // naming says how an experiment is named, in the help of commands.
@@ -66,7 +67,7 @@ func priorityCommand(why cli.Flag) app.Command {
 		Name: "priority", Usage: "gives an experiment another class in the queue", ArgsUsage: "ID high|normal|low",
 		Description: naming,
 		Examples:    []string{"priority night high", "priority night normal", "priority night low --why long"},
-		Flags:       append(groupcall.Flags(), why),
+		Flags:       append(groupcall.DoorFlags(), why),
 		Run: func(c *app.Call) error {
 			if c.NArg() != 2 {
 				return app.Usage("found %d arguments, want the ID of an experiment, and high, normal or low", c.NArg())
@@ -144,7 +145,7 @@ func listCommand() app.Command {
 	return app.Command{
 		Name: "list", Usage: "shows the experiments of a group, the newest last",
 		Examples: []string{"list --store etcd://127.0.0.1:2379", "list --json"},
-		Flags:    append(groupcall.Flags(), &cli.BoolFlag{Name: "json", Usage: "write JSON"}),
+		Flags:    append(groupcall.DoorFlags(), &cli.BoolFlag{Name: "json", Usage: "write JSON"}),
 		Run: func(c *app.Call) error {
 			if c.NArg() > 0 {
 				return app.Usage("found the argument %q, want none: `show ID` shows one experiment", c.Args().First())
@@ -166,6 +167,7 @@ type shownExperiment struct {
 	Spec      *fleet.Spec     `json:"spec,omitempty"`
 	Wish      *fleet.Wish     `json:"wish"`
 	Standing  *fleet.Standing `json:"standing"`
+	Route     *fleet.Route    `json:"route,omitempty"` // of a door's
 	Allowed   []string        `json:"allowed"`
 	Begun     []shownPiece    `json:"begun,omitempty"`
 	History   []shownDeed     `json:"history,omitempty"`
@@ -183,7 +185,7 @@ type shownPiece struct {
 
 func shownOf(e *fleet.Experiment) shownExperiment {
 	s := shownExperiment{ID: e.ID, Name: e.Name(), Status: e.Status(), Ended: e.Ended(), Wish: e.Wish,
-		Standing: e.Standing, Allowed: append([]string{}, e.Allowed()...)}
+		Standing: e.Standing, Route: e.Route, Allowed: append([]string{}, e.Allowed()...)}
 	if e.Spec != nil {
 		s.Count = e.Spec.Count()
 	}
@@ -269,7 +271,7 @@ func showCommand() app.Command {
 		ArgsUsage: "ID", Description: naming,
 		Examples: []string{"show night --store etcd://127.0.0.1:2379", "show night --pieces", "show night --json",
 			"show night --why 0.0.17", "show night --history"},
-		Flags: append(groupcall.Flags(),
+		Flags: append(groupcall.DoorFlags(),
 			&cli.BoolFlag{Name: "json", Usage: "write JSON, with all pieces that have begun"},
 			&cli.BoolFlag{Name: "pieces", Usage: "show all pieces that have begun, and not only those that run"},
 			&cli.BoolFlag{Name: "history", Usage: "show who has done what with it, when and why"},
@@ -382,6 +384,7 @@ func (s *shownExperiment) head(out *strings.Builder) {
 	for _, label := range slices.Sorted(maps.Keys(s.Spec.Labels)) {
 		fmt.Fprintf(out, "on machines with the label %s=%s\n", label, s.Spec.Labels[label])
 	}
+	s.route(out)
 	fmt.Fprintf(out, "results are kept in %s\n", cmp.Or(s.Spec.Place, "the group's store"))
 	if w := s.Wish; w != nil {
 		fmt.Fprintf(out, "it is to %s, with priority %s", wanting[w.Want], w.Priority)
@@ -389,6 +392,20 @@ func (s *shownExperiment) head(out *strings.Builder) {
 			fmt.Fprintf(out, " (%s, %s ago; %s)", w.By, groupcall.Since(w.At), cmp.Or(w.Why, "no reason given"))
 		}
 		fmt.Fprintln(out)
+	}
+}
+
+// route says at which site an experiment of a door is, and where it was before.
+func (s *shownExperiment) route(out *strings.Builder) {
+	if h := s.Spec.Home; h != nil {
+		fmt.Fprintf(out, "it is %s of a door, by its decision %d\n", h.ID, h.Epoch)
+	}
+	if s.Route == nil {
+		return
+	}
+	fmt.Fprintf(out, "it is at site %s, by decision %d: %s\n", s.Route.Site, s.Route.Epoch, s.Route.Why)
+	for _, t := range s.Route.Tried {
+		fmt.Fprintf(out, "before, it was at site %s, until %s ago: %s\n", t.Site, groupcall.Since(t.At), t.Why)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 
 // PlaceOf is where the part and the checkpoints of a piece are kept: below the experiment's place, or in the store.
 func PlaceOf(storeURL, group string, spec *fleet.Spec, p fleet.PieceID) string {
-	return placeRoot(storeURL, group, spec) + "/" + spec.ID + "/" + p.String()
+	return placeRoot(storeURL, group, spec) + "/" + spec.PlaceID() + "/" + p.String()
 }
 
 // placeRoot is the place of an experiment, which may be that of others, too.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/disco-sim/disco/app"
 	"github.com/disco-sim/disco/fleet"
+	"github.com/disco-sim/disco/fleet/doorway"
 	"github.com/disco-sim/disco/internal/checkpoint"
 	"github.com/disco-sim/disco/internal/checkpoint/s3"
 	"github.com/disco-sim/disco/internal/checkpoint/storeblobs"
@@ -29,7 +30,7 @@ import (
 var resultsKept = []string{"out", "json", "csv", "report", "columns", "tables"}
 
 func resultsCommand() app.Command {
-	flags := append(groupcall.Flags(), groupcall.ProgramFlag(),
+	flags := append(groupcall.DoorFlags(), groupcall.ProgramFlag(),
 		&cli.BoolFlag{Name: "partial", Usage: "also of an experiment that hasn't ended: what is there"},
 		&cli.StringFlag{Name: "step", DefaultText: "all", Usage: "of a pipeline: `NAME` of a step; --out DIR has a " +
 			"folder for each otherwise"})
@@ -319,6 +320,9 @@ func (f *fetcher) open(ctx context.Context, place string, p fleet.PieceID) (chec
 	}
 	whole := strings.TrimSuffix(place, "/"+p.String())
 	root, id := whole[:strings.LastIndex(whole, "/")], whole[strings.LastIndex(whole, "/")+1:]
+	if strings.HasPrefix(place, doorway.Scheme) {
+		return f.openDoor(ctx, place, id, p)
+	}
 	if f.store == nil {
 		c := f.c
 		// At the root of the place, which users may read who may write nothing.
@@ -330,8 +334,25 @@ func (f *fetcher) open(ctx context.Context, place string, p fleet.PieceID) (chec
 		}
 		f.store = store
 	}
-	key := id + "/" + p.String() + "/" + storeblobs.Group + "/" + storeblobs.Key
+	key := partKey(id, p)
 	return storeblobs.New(f.store, key, place, "results"), nil
+}
+
+// openDoor opens the place of a part that lies in the home of a door.
+func (f *fetcher) openDoor(ctx context.Context, place, id string, p fleet.PieceID) (checkpoint.Blobs, error) {
+	if f.store == nil {
+		store, err := groupcall.OpenResults(ctx, f.c, storeblobs.Options(""))
+		if err != nil {
+			return nil, err
+		}
+		f.store = store
+	}
+	return storeblobs.New(f.store, partKey(id, p), place, "results"), nil
+}
+
+// partKey is where the part of a piece lies in the tree of a group's parts.
+func partKey(id string, p fleet.PieceID) string {
+	return strings.Join([]string{id, p.String(), storeblobs.Group, storeblobs.Key}, "/")
 }
 
 // copyBlobs copies all blobs of a place, but its lock.

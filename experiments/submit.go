@@ -57,7 +57,7 @@ func submitCommand() app.Command {
 			"submit shop.yml --replications 20 --sweep rqs_input.avg_active_users.mean=10,20,40 --workers 2",
 			"submit shop.yml --place /shared/night --priority low --label rack=a --idempotency-key night-17",
 			"submit pipeline.yml --name night"},
-		Flags: slices.Concat(groupcall.Flags(), scenarioFlags(), []cli.Flag{groupcall.ProgramFlag(),
+		Flags: slices.Concat(groupcall.DoorFlags(), scenarioFlags(), []cli.Flag{groupcall.ProgramFlag(),
 			&cli.StringFlag{Name: "name", Usage: "`NAME` of the experiment; that of FILE if not given"},
 			&cli.StringFlag{Name: "priority", Value: string(fleet.Normal),
 				Usage: "`CLASS` in the queue: high, normal, low"},

@@ -30,7 +30,7 @@ func watchCommand() app.Command {
 			"On a terminal it is the picture of show, made anew each second; elsewhere a line whenever something\n" +
 			"has changed. The status is 0 where all of it has ended well, and else 1.",
 		Examples: []string{"watch night --store etcd://127.0.0.1:2379", "watch night --json"},
-		Flags: append(groupcall.Flags(), &cli.BoolFlag{Name: "json",
+		Flags: append(groupcall.DoorFlags(), &cli.BoolFlag{Name: "json",
 			Usage: "write JSON, one object a line, whenever something has changed"}, figureFlag()),
 		Run: func(c *app.Call) error {
 			if c.NArg() != 1 {
@@ -228,7 +228,7 @@ func logsCommand() app.Command {
 			"PIECE is STEP.POINT.REPLICATION, or a replication alone; the first that runs, or has begun, if not\n" +
 			"given. Of each attempt the last 64 KiB are kept. Of several attempts it is the last one's.",
 		Examples: []string{"logs night --store etcd://127.0.0.1:2379", "logs night 0.0.17 -f"},
-		Flags: append(groupcall.Flags(), &cli.BoolFlag{Name: "follow", Aliases: []string{"f"},
+		Flags: append(groupcall.DoorFlags(), &cli.BoolFlag{Name: "follow", Aliases: []string{"f"},
 			Usage: "show what comes, until the piece has ended"}),
 		Run: func(c *app.Call) error {
 			if c.NArg() < 1 || c.NArg() > 2 {

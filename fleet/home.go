@@ -14,7 +14,7 @@ import (
 )
 
 // A door accepts experiments in a group of its own, their home, and has groups of other stores, its sites, simulate
-// them. docs/fleet.md has the rules.
+// them. docs/sites.md has the rules.
 
 // Home says whose an experiment of a site is: that of which door, and by which of its decisions. It is there under
 // SiteID, and its parts and checkpoints lie under the ID that it has at home, at each site.

@@ -3,7 +3,7 @@
 // Package door gives experiments that were submitted in one group, their home, to groups of other stores, its sites,
 // and takes their results home: which site fits, what becomes of an experiment whose site is gone, and what counts.
 //
-// docs/fleet.md has the words, the rules and the invariants.
+// docs/sites.md has the words, the rules and the invariants.
 //
 // Guarantee: what was accepted at home ends there once, whatever sites or doors are lost; each piece's result is taken
 // once, from the site that the experiment's route names at that moment.
@@ -47,7 +47,7 @@ type Machine struct {
 	Servers, Free int
 }
 
-// Rules are how long a door waits for what. Zero values are the defaults that docs/fleet.md names.
+// Rules are how long a door waits for what. Zero values are the defaults that docs/sites.md names.
 type Rules struct {
 	Pass   time.Duration // between two looks at everything
 	Call   time.Duration // for which a site may take to answer

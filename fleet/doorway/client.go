@@ -106,7 +106,9 @@ func (c *Client) ask(ctx context.Context, text []byte) (r reply, err error) {
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		why, _ := io.ReadAll(io.LimitReader(answer.Body, 1_000))
+		why := make([]byte, 1_000)
+		n, _ := io.ReadFull(answer.Body, why) // as much as there is
+		why = why[:n]
 		return r, &statusError{fmt.Sprintf("the door %s answers %s: %s", c.address, answer.Status,
 			strings.TrimSpace(string(why)))}
 	}

@@ -4,7 +4,8 @@
 // writing what people may write.
 //
 // Guarantee: a client can submit, and wish, and nothing else: what doors and leaders write is refused, and so is every
-// key outside the home's group and its parts. Nothing is sent over a network without TLS, by which both sides are known.
+// key outside the home's group and its parts. Nothing is sent over a network without TLS, by which both sides are
+// known.
 //
 //	backend, err := doorway.Dial("10.0.0.9:7443", "tls")
 //	store, err := metastore.New(ctx, backend, metastore.Options{Group: doorway.Group, Existing: true})
@@ -23,10 +24,10 @@ import (
 	"github.com/disco-sim/disco/metastore"
 )
 
-// Group is the name under which clients see the home's group, and Parts that of the tree of its parts.
+// Group is the name under which clients see the home's group, and Results that of the tree of its parts.
 const (
-	Group = "home"
-	Parts = Group + "-parts"
+	Group   = "home"
+	Results = Group + "-parts"
 )
 
 // Scheme begins addresses that are a door's.

@@ -24,9 +24,9 @@ import (
 
 // Options are what a door serves.
 type Options struct {
-	Home  metastore.Backend
-	Root  string // the absolute path of the home's group
-	Parts string // and that of its parts
+	Home    metastore.Backend
+	Root    string // the absolute path of the home's group
+	Results string // and that of its parts
 	// Site gives the site that has an experiment now: what of it isn't home is read there. Its error is that there is
 	// none, or that it can't be reached.
 	Site func(ctx context.Context, id string) (Site, error)
@@ -127,13 +127,13 @@ func (s *Server) answer(ctx context.Context, ask *request) (r reply) {
 // real is the path in the home's store of one that a client names, and what it is below the group; parts can't be
 // written.
 func (s *Server) real(path string) (real, key string, parts bool, err error) {
-	for _, tree := range []struct{ seen, is string }{{"/" + Group, s.o.Root}, {"/" + Parts, s.o.Parts}} {
+	for _, tree := range []struct{ seen, is string }{{"/" + Group, s.o.Root}, {"/" + Results, s.o.Results}} {
 		if rest, ok := below(path, tree.seen); ok {
 			real, err = metastore.Path(tree.is, rest)
 			if err != nil {
 				err = fmt.Errorf("%w: %w", metastore.ErrDenied, err)
 			}
-			return strings.TrimSuffix(real, "/"), rest, tree.seen == "/"+Parts, err
+			return strings.TrimSuffix(real, "/"), rest, tree.seen == "/"+Results, err
 		}
 	}
 	return "", "", false, fmt.Errorf("%w: found the path %.200q, want one below /%s", metastore.ErrDenied, path, Group)

@@ -62,6 +62,8 @@ func Commands() []app.Command {
 		{Name: "results", Usage: "gives the results of an experiment", Program: groupProgram, Self: "program"},
 		{Name: "audit", Usage: "shows who has done what with the experiments of a group, when and why",
 			Program: groupProgram},
+		{Name: "door", Usage: "accepts experiments for several groups, and gives each to the one that fits",
+			Program: groupProgram},
 		{Name: child.Command, Hidden: true, Usage: "is what a run over machines starts to join them",
 			Program: groupProgram},
 		{Name: blobproc.Command, Hidden: true, Usage: "is what checkpoints in an object store start to reach it",

@@ -21,6 +21,7 @@ import (
 	"github.com/disco-sim/disco/app"
 	"github.com/disco-sim/disco/cluster"
 	"github.com/disco-sim/disco/fleet"
+	"github.com/disco-sim/disco/fleet/doorway"
 	"github.com/disco-sim/disco/metastore"
 	"github.com/disco-sim/disco/metastore/dial"
 	"github.com/urfave/cli/v2"
@@ -42,6 +43,44 @@ func Flags() []cli.Flag {
 	}
 }
 
+// DoorFlags are those of commands for experiments: of a group, or of a door.
+func DoorFlags() []cli.Flag {
+	return append(Flags(), &cli.StringFlag{Name: "door", Usage: "`HOST:PORT` of a door to several groups, instead of " +
+		"--store"}, DoorTLSFlag())
+}
+
+// DoorTLSFlag is the flag for the certificates of a door, and of who reaches it.
+func DoorTLSFlag() cli.Flag {
+	return &cli.StringFlag{Name: "door-tls", Usage: "`FOLDER` that `certs issue` made for this machine; none on the " +
+		"loopback"}
+}
+
+// connectDoor opens the home of the door that the flags name.
+func connectDoor(ctx context.Context, c *app.Call, o metastore.Options) (*metastore.Store, error) {
+	for _, flag := range []string{"store", "group", "store-ca", "store-cert", "store-key", "store-password-file"} {
+		if c.IsSet(flag) {
+			return nil, app.Usage("found --door and --%s, want one of them: a door has its stores itself", flag)
+		}
+	}
+	backend, err := doorway.Dial(c.String("door"), c.String("door-tls"))
+	if err != nil {
+		return nil, app.Usage("--door: %v", err)
+	}
+	ctx, cancel, err := Bounded(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	defer cancel()
+	return metastore.New(ctx, backend, o)
+}
+
+// OpenResults opens the tree of parts of the door that the flags name: a place's folder is at the key ID/PIECE of an
+// experiment.
+func OpenResults(ctx context.Context, c *app.Call, o metastore.Options) (*metastore.Store, error) {
+	o.Chroot, o.Group, o.Existing = doorway.Results, "", true
+	return connectDoor(ctx, c, o)
+}
+
 // Access is what a command wants of a group.
 type Access struct {
 	Makes   bool          // the group, where it isn't there
@@ -51,8 +90,16 @@ type Access struct {
 // Looks is the access of those who look at what is there, or change it: a mistyped name Makes nothing.
 var Looks Access
 
+// reporter shows people what goes wrong beside a command: a line each.
+func reporter(c *app.Call) func(error) {
+	return func(problem error) { fmt.Fprintf(c.Stderr, "%s: %v\n", c.Program, problem) }
+}
+
 // Connect opens the store that the flags name. Everything that uses it should end with ctx.
 func Connect(ctx context.Context, c *app.Call, a Access) (*metastore.Store, error) {
+	if c.String("door") != "" {
+		return connectDoor(ctx, c, metastore.Options{Group: doorway.Group, Existing: true, Report: reporter(c)})
+	}
 	url := URL(c)
 	if url == "" {
 		return nil,
@@ -73,12 +120,10 @@ func open(ctx context.Context, c *app.Call, url, group string, a Access, base []
 		return nil, err
 	}
 	defer cancel()
-	// What goes wrong beside a command is for people: a line each.
-	report := func(problem error) { fmt.Fprintf(c.Stderr, "%s: %v\n", c.Program, problem) }
 	store, err := dial.Open(ctx, dial.Options{URL: url, CA: c.String("store-ca"), Cert: c.String("store-cert"),
 		Key: c.String("store-key"), PasswordFile: c.String("store-password-file"),
 		Password: os.Getenv("DISCO_STORE_PASSWORD"), TTL: a.Session,
-		Store: metastore.Options{Group: group, Base: base, Existing: !a.Makes, Report: report}})
+		Store: metastore.Options{Group: group, Base: base, Existing: !a.Makes, Report: reporter(c)}})
 	if errors.Is(err, metastore.ErrNoGroup) {
 		return nil, app.Usage("--group: %v: `agent`, `store put` or `store queue --push` Makes one", err)
 	}
@@ -133,11 +178,19 @@ func explained(ctx context.Context, c *app.Call, s *metastore.Store, err error) 
 // explainMax is how long a refusal may take to be explained.
 const explainMax = 2 * time.Second
 
-// URL is that of the store, or "" where none is named.
-func URL(c *app.Call) string { return cmp.Or(c.String("store"), os.Getenv("DISCO_STORE")) }
+// URL is that of the store, or of the door, or "" where none is named.
+func URL(c *app.Call) string {
+	if door := c.String("door"); door != "" {
+		return doorway.Scheme + door
+	}
+	return cmp.Or(c.String("store"), os.Getenv("DISCO_STORE"))
+}
 
 // Group is the group's name. It is one name: groups that lie in each other would see each other.
 func Group(c *app.Call) (string, error) {
+	if c.String("door") != "" {
+		return doorway.Group, nil
+	}
 	group := c.String("group")
 	err := CheckName(group)
 	if err == nil {

@@ -78,16 +78,18 @@ cluster: metastore internal/procfs
 fleet: cluster internal/heap internal/nearest internal/until metastore model/measure
 fleet/agent: cluster fleet fleet/executor
 fleet/door: fleet metastore
+fleet/doorway: fleet internal/certs internal/webserver metastore
 fleet/executor: fleet
 fleet/executor/local: fleet fleet/executor internal/infile internal/procfs internal/until
 fleet/executor/remote: fleet fleet/executor fleet/executor/local internal/infile
 fleet/executor/executortest: fleet fleet/executor internal/launch/launchtest
 
 # The commands of a group.
-internal/groupcall: app cluster fleet metastore metastore/dial
-experiments: app cluster fleet internal/checkpoint internal/checkpoint/s3 internal/checkpoint/storeblobs
-	internal/groupcall internal/outfile internal/submission internal/table metastore metastore/dial
-	scenario
+internal/groupcall: app cluster fleet fleet/doorway metastore metastore/dial
+experiments: app cluster fleet fleet/door fleet/doorway
+	internal/checkpoint internal/checkpoint/s3 internal/checkpoint/storeblobs
+	internal/groupcall internal/infile internal/outfile internal/submission internal/table
+	metastore metastore/dial scenario
 group: app cluster experiments fleet fleet/agent fleet/executor fleet/executor/local fleet/executor/remote
 	internal/groupcall
 	internal/bridge/byname internal/bridge/offer internal/bridge/relay internal/bridge/stream
@@ -276,13 +278,15 @@ var bans = []ban{
 	{"go.etcd.io/etcd/", []string{"metastore/etcd", "perf/store"},
 		"one engine of the store, which no simulation needs, and what it is compared with"},
 	{"go.uber.org/zap/", []string{"metastore/etcd"}, "how etcd's client is kept from logging"},
-	{"net", []string{"graph/sqldb", "internal/bridge/offer", "internal/bridge/stream", "internal/forward",
+	{"net", []string{"fleet/doorway", "graph/sqldb",
+		"internal/bridge/offer", "internal/bridge/stream", "internal/forward",
 		"internal/storeserver", "internal/viewrun", "ipc", "metastore/dial",
 		"metastore/etcd", "metastore/zk", "internal/view", "internal/webserver", "perf/peers"},
 		"only who joins processes, serves, or watches a server, opens sockets or reads addresses"},
-	{"net/http", []string{"external/httpx", "internal/checkpoint/s3", "internal/view", "internal/viewrun",
+	{"net/http", []string{"external/httpx", "fleet/doorway",
+		"internal/checkpoint/s3", "internal/view", "internal/viewrun",
 		"internal/webserver", "cmd/disco-view"},
-		"object stores are reached by it, and services that models ask; disco-view alone is a web server"},
+		"object stores and doors are reached by it, and services that models ask"},
 	{"github.com/prometheus/", []string{"internal/viewrun"}, "metrics are served by disco-view"},
 	{"go.opentelemetry.io/", []string{"internal/viewrun"}, "spans are sent by disco-view"},
 	{"github.com/minio/", []string{"internal/checkpoint/s3"},

@@ -145,17 +145,23 @@ func (a *Address) Loopback() bool {
 
 // Open connects, and returns when the store has answered or ctx has ended. An error about the options comes at once.
 func Open(ctx context.Context, o Options) (*metastore.Store, error) {
+	_, store, err := OpenBoth(ctx, o)
+	return store, err
+}
+
+// OpenBoth is Open, for those who need the store's backend, too: the store closes it.
+func OpenBoth(ctx context.Context, o Options) (metastore.Backend, *metastore.Store, error) {
 	a, err := Parse(o.URL)
 	if err != nil {
-		return nil, &OptionsError{err}
+		return nil, nil, &OptionsError{err}
 	}
 	secure, err := o.tls(a)
 	if err != nil {
-		return nil, &OptionsError{err}
+		return nil, nil, &OptionsError{err}
 	}
 	password, err := o.password(a)
 	if err != nil {
-		return nil, &OptionsError{err}
+		return nil, nil, &OptionsError{err}
 	}
 	failed := func(err error) error {
 		if secure == nil {
@@ -173,14 +179,14 @@ func Open(ctx context.Context, o Options) (*metastore.Store, error) {
 		backend, err = zk.New(zk.Options{Servers: a.Hosts, TLS: secure, User: a.User, Password: password, TTL: o.TTL})
 	}
 	if err != nil {
-		return nil, failed(err)
+		return nil, nil, failed(err)
 	}
 	o.Store.Chroot = a.Chroot
 	store, err := metastore.New(ctx, backend, o.Store)
 	if err != nil {
-		return nil, failed(err)
+		return nil, nil, failed(err)
 	}
-	return store, nil
+	return backend, store, nil
 }
 
 // helloMax is how long it may take to find out whether the servers speak TLS.
