@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"time"
@@ -253,7 +254,7 @@ func (w *work) end(run executor.Run) {
 	w.a.endAll(w.as, failed)
 }
 
-// reportPause is the time between two tries to report an end.
+// reportPause is the time between two tries to report an end, on average.
 const reportPause = time.Second
 
 // reported writes the report of an end, however long the store is away. false: the server gives the attempt up first,
@@ -268,7 +269,7 @@ func (w *work) reported(r fleet.Report) bool {
 		}
 		w.complain(w.a.closed, fmt.Errorf("its end can't be reported, and is tried again: %w", err))
 		select {
-		case <-time.After(reportPause):
+		case <-time.After(rand.N(2 * reportPause)): // not all agents at a time
 		case <-w.giveUp:
 			return false
 		case <-w.a.closed.Done():
