@@ -45,7 +45,7 @@ func Run(t *testing.T, c Config) {
 	for name, f := range map[string]func(tr *trial, t *testing.T){
 		"finishes": (*trial).finishes, "stops": (*trial).stops, "killed": (*trial).killed, "fails": (*trial).fails,
 		"hangs": (*trial).hangs, "refuses": (*trial).refuses, "many": (*trial).many, "locked": (*trial).locked,
-		"figures": (*trial).figures,
+		"figures": (*trial).figures, "closes": (*trial).closes,
 	} {
 		t.Run(name, func(t *testing.T) {
 			tr := &trial{Config: c, texts: map[string]string{}}
