@@ -391,8 +391,14 @@ func checkJob(j *executor.Job) error {
 	if j == nil {
 		return errors.New("found a request without a job")
 	}
-	ok := filepath.IsLocal(j.Experiment) && filepath.Base(j.Experiment) == j.Experiment && filepath.IsLocal(j.File) &&
-		filepath.Base(j.File) == j.File && j.Workers > 0 && j.Replications > 0
+	ok := filepath.IsLocal(j.Experiment) && filepath.Base(j.Experiment) == j.Experiment && j.Workers > 0 &&
+		j.Replications > 0
+	if c := j.Closing; c != nil { // without a scenario
+		ok = ok && j.File == "" && c.Points > 0 && c.Points <= fleet.MaxPoints &&
+			j.Replications <= fleet.MaxPieces/c.Points
+	} else {
+		ok = ok && filepath.IsLocal(j.File) && filepath.Base(j.File) == j.File
+	}
 	for _, a := range j.Attachments {
 		ok = ok && filepath.IsLocal(a.Name)
 	}
