@@ -24,7 +24,7 @@ func retryCommand(why cli.Flag) app.Command {
 			"what runs of them is ended, and what they export is removed. A piece whose result is still in its\n" +
 			"place isn't simulated again.",
 		Examples: []string{"retry night", "retry night --step warm --why lost"},
-		Flags: append(groupcall.Flags(), why, &cli.StringFlag{Name: "step",
+		Flags: append(groupcall.DoorFlags(), why, &cli.StringFlag{Name: "step",
 			Usage: "`NAME` of a step of a pipeline that is begun anew"}),
 		Run: func(c *app.Call) error {
 			if c.NArg() != 1 {
