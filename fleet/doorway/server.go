@@ -298,6 +298,8 @@ func mayWrite(key string, do metastore.OpKind) bool {
 		return len(names) == 3 && create
 	case what == "experiments":
 		return len(names) == 4 && (names[3] == "spec" && create || names[3] == "wish" && set)
+	case what == "users": // how much a user has submitted
+		return len(names) == 3 && set
 	case what == "blobs":
 		return len(names) <= 4 && set
 	case what == "audit":
