@@ -277,10 +277,14 @@ func (s *State) faulty(p *piece, where string) string {
 	return p.Gang[0].Member
 }
 
-// hold ends an attempt, which machines are at fault with.
+// hold ends an attempt, which machines are at fault with. One that a machine refused is spared: nothing was tried.
 func (s *State) hold(p *piece, err Error, machines []string, takes *ReportAt) {
 	to := p.Piece
 	to.State, to.Error, to.Fault = Held, &err, slices.Clone(p.Fault)
+	if err.Type == ErrorRefused {
+		to.Spared++
+		machines = nil
+	}
 	for _, m := range machines {
 		if m != "" && !slices.Contains(to.Fault, m) && len(to.Fault) < faultsMax {
 			to.Fault = append(to.Fault, m)

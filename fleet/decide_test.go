@@ -280,6 +280,30 @@ func TestAttempts(t *testing.T) {
 	}
 }
 
+// TestRefused: what a machine refuses to start isn't tried, however often, and it is at fault with nothing.
+func TestRefused(t *testing.T) {
+	b := newBench(t, 1, 1, Rules{})
+	b.submit("e", 1, 1)
+	for range 5 {
+		b.run()
+		b.want("e", 0, Running)
+		b.report("e", 0, Report{State: Held, Error: &Error{Where: "m0", Type: ErrorRefused, Message: "disk full"}})
+		b.decide(0)
+		b.obey()
+		b.decide(0)
+		b.want("e", 0, Waiting)
+	}
+	if p := b.piece("e", 0); p.Attempt != 5 || p.Spared != 5 || len(p.Fault) > 0 || p.Wait <= 0 {
+		t.Errorf("found %+v", p.Piece)
+	}
+	b.run()
+	b.report("e", 0, Report{State: Held, Error: &Error{Where: "m0", Type: ErrorMachine, Message: "killed"}})
+	b.decide(0)
+	if p := b.piece("e", 0); p.Attempt != 6 || p.Spared != 5 || len(p.Fault) != 1 {
+		t.Errorf("found %+v", p.Piece)
+	}
+}
+
 // TestLost has a server of a gang be lost in each way.
 func TestLost(t *testing.T) {
 	other := cluster.Assignment{Experiment: "x", Replication: "0", Partition: 0}

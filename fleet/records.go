@@ -140,6 +140,7 @@ const (
 	ErrorModel    = "model"    // the run ended with an error of its own: it would do so again
 	ErrorMachine  = "machine"  // a process was killed, a machine went, a disk was full
 	ErrorDeadline = "deadline" // it took longer than it may
+	ErrorRefused  = "refused"  // its machine starts nothing now: it wasn't tried, and doesn't count
 	ErrorFit      = "fit"      // no machine will ever do
 	ErrorCanceled = "canceled"
 	ErrorEnough   = "enough" // there are enough replications before it

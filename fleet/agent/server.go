@@ -79,8 +79,11 @@ func (s *server) Initialize(ctx context.Context, as cluster.Assignment) ([]strin
 		return nil, err // nobody waits for it
 	}
 	kind, state := fleet.ErrorMachine, fleet.Held
-	if final {
+	switch open := (*executor.OpenError)(nil); {
+	case final:
 		kind, state = fleet.ErrorModel, fleet.Failed
+	case errors.As(err, &open):
+		kind = fleet.ErrorRefused
 	}
 	e := &fleet.Error{Where: s.a.o.Member, Type: kind, Message: short(err.Error()), Step: "fetching"}
 	return nil, errors.Join(err, w.report(ctx, fleet.Report{State: state, Error: e}))

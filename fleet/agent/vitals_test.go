@@ -77,7 +77,8 @@ func TestStartsNothing(t *testing.T) {
 			t.Fatalf("found %+v", ack)
 		}
 		r := f.await(id, "that it failed", func(r *fleet.Report) bool { return r.Attempt == attempt })
-		if r.State != fleet.Held || (attempt > 3) != strings.Contains(r.Error.Message, "has failed 3 times") {
+		if r.State != fleet.Held || (attempt > 3) != strings.Contains(r.Error.Message, "has failed 3 times") ||
+			(attempt > 3) != (r.Error.Type == fleet.ErrorRefused) {
 			t.Errorf("attempt %d: found %+v", attempt, r.Error)
 		}
 		f.free("h1-0")
