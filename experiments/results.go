@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/disco-sim/disco/app"
 	"github.com/disco-sim/disco/fleet"
@@ -98,26 +99,12 @@ type merging struct {
 
 // gather brings the parts of an experiment to this machine, and gives the calls of merge: one for each step.
 func gather(ctx context.Context, c *app.Call, s *metastore.Store, temp string) (calls []merging, err error) {
-	client, err := fleet.New(ctx, s, fleet.Options{})
+	e, pieces, err := look(ctx, c, s)
 	if err != nil {
 		return nil, err
-	}
-	e, err := client.Find(ctx, c.Args().First())
-	if unknown := (*fleet.UnknownError)(nil); errors.As(err, &unknown) {
-		return nil, app.Usage("%v", err)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if e.Spec == nil {
-		return nil, errors.Join(e.Malformed...)
 	}
 	steps, err := stepsWanted(c, e)
 	if err != nil {
-		return nil, err
-	}
-	pieces, malformed, err := client.Pieces(ctx, e.ID)
-	if err = errors.Join(append(malformed, err)...); err != nil {
 		return nil, err
 	}
 	ended, steps, err := endedSteps(c, e, pieces, steps)
@@ -141,6 +128,32 @@ func gather(ctx context.Context, c *app.Call, s *metastore.Store, temp string) (
 		calls = append(calls, call)
 	}
 	return calls, nil
+}
+
+// look finds the experiment and its pieces, within --store-timeout.
+func look(ctx context.Context, c *app.Call, s *metastore.Store) (e *fleet.Experiment,
+	pieces map[fleet.PieceID]fleet.PieceAt, err error) {
+	ctx, cancel, err := groupcall.Bounded(ctx, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer cancel()
+	client, err := fleet.New(ctx, s, fleet.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	e, err = client.Find(ctx, c.Args().First())
+	if unknown := (*fleet.UnknownError)(nil); errors.As(err, &unknown) {
+		return nil, nil, app.Usage("%v", err)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if e.Spec == nil {
+		return nil, nil, errors.Join(e.Malformed...)
+	}
+	pieces, malformed, err := client.Pieces(ctx, e.ID)
+	return e, pieces, errors.Join(append(malformed, err)...)
 }
 
 // gatherStep brings the parts of a step here, and gives the arguments of merge.
@@ -177,7 +190,7 @@ func gatherStep(ctx context.Context, c *app.Call, e *fleet.Experiment, number in
 	if err := os.MkdirAll(temp, 0o700); err != nil {
 		return nil, err
 	}
-	dirs, err := FetchResults(ctx, c, ended, place, temp)
+	dirs, err := FetchResults(ctx, c, ended, place, temp, c.Duration("store-timeout"))
 	if err != nil {
 		return nil, err
 	}
@@ -289,6 +302,7 @@ func mergeBy(ctx context.Context, c *app.Call, program string, args []string) (s
 type fetcher struct {
 	c     *app.Call
 	temp  string
+	quiet time.Duration    // for which a store that doesn't answer is waited for
 	store *metastore.Store // with the parts of the experiment; nil: it isn't open
 }
 
@@ -326,6 +340,11 @@ func (f *fetcher) open(ctx context.Context, place string, p fleet.PieceID) (chec
 	if f.store == nil {
 		c := f.c
 		// At the root of the place, which users may read who may write nothing.
+		ctx, cancel, err := groupcall.Bounded(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		defer cancel()
 		store, err := dial.Open(ctx, dial.Options{URL: root, CA: c.String("store-ca"), Cert: c.String("store-cert"),
 			Key: c.String("store-key"), PasswordFile: c.String("store-password-file"),
 			Password: os.Getenv("DISCO_STORE_PASSWORD"), Store: storeblobs.Options("")})
@@ -334,8 +353,7 @@ func (f *fetcher) open(ctx context.Context, place string, p fleet.PieceID) (chec
 		}
 		f.store = store
 	}
-	key := partKey(id, p)
-	return storeblobs.New(f.store, key, place, "results"), nil
+	return f.place(id, p, place), nil
 }
 
 // openDoor opens the place of a part that lies in the home of a door.
@@ -347,7 +365,14 @@ func (f *fetcher) openDoor(ctx context.Context, place, id string, p fleet.PieceI
 		}
 		f.store = store
 	}
-	return storeblobs.New(f.store, partKey(id, p), place, "results"), nil
+	return f.place(id, p, place), nil
+}
+
+// place is that of a part in the store that is open.
+func (f *fetcher) place(id string, p fleet.PieceID, name string) *storeblobs.Place {
+	place := storeblobs.New(f.store, partKey(id, p), name, "results")
+	place.Quiet = f.quiet
+	return place
 }
 
 // partKey is where the part of a piece lies in the tree of a group's parts.

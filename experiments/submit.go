@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -123,7 +124,8 @@ func unanswered(err error) bool {
 		return false
 	}
 	full, taken, busy := (*fleet.FullError)(nil), (*fleet.KeyTakenError)(nil), (*fleet.BusyError)(nil)
-	return !errors.As(err, &full) && !errors.As(err, &busy) && !errors.As(err, &taken) && !app.IsUsage(err)
+	return !errors.As(err, &full) && !errors.As(err, &busy) && !errors.As(err, &taken) && !app.IsUsage(err) &&
+		!errors.Is(err, metastore.ErrDenied)
 }
 
 // submitTries is how often it is tried, with waits of up to 1 s, 2 s between.
@@ -358,7 +360,12 @@ func checkScenario(c *app.Call, flags []string, file string) (s *submission.Subm
 		return nil, app.Usage("--program: the program whose models run: %v: call this command by that program, or "+
 			"name its file", err)
 	}
-	return submission.Read(dir)
+	s, err = submission.Read(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, app.Usage("--program: found %s, which has no models, or is of another version: it ended well and "+
+			"left no checked scenario. Want disco-run, or a program of your own models", path)
+	}
+	return s, err
 }
 
 // orNothing names the file, for messages.

@@ -304,7 +304,7 @@ func (c *Client) CarryWish(ctx context.Context, e *Experiment, w Wish) error {
 	if e.Wish == nil || w.Number <= e.Wish.Number {
 		return nil
 	}
-	return c.putWish(ctx, e, w, "carry "+string(w.Want))
+	return c.putWish(ctx, e, w, "carry "+string(w.Want), w.Why)
 }
 
 // Fence has a site give up what a door has given to others meanwhile.
@@ -314,7 +314,7 @@ func (c *Client) Fence(ctx context.Context, e *Experiment, why string) error {
 	}
 	w := *e.Wish
 	w.Want, w.Number, w.By, w.Why, w.At = WantCancel, w.Number+1, cmp.Or(c.o.By, "the door"), why, c.o.Now()
-	return c.putWish(ctx, e, w, "fence")
+	return c.putWish(ctx, e, w, "fence", w.Why)
 }
 
 // HomeError is about a wish that was made at a site of an experiment that a door has given to it.

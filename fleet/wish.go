@@ -171,8 +171,11 @@ func (c *Client) wish(ctx context.Context, id, do, why string, change func(*Wish
 		if now == *e.Wish {
 			return now, nil
 		}
-		now.Number, now.By, now.Why, now.At = now.Number+1, c.o.By, why, c.o.Now()
-		err = c.putWish(ctx, e, now, do)
+		now.Number, now.At = now.Number+1, c.o.Now()
+		if do != doPriority || now.Want == WantRun { // else it says who has had it paused, and why
+			now.By, now.Why = c.o.By, why
+		}
+		err = c.putWish(ctx, e, now, do, why)
 		conflict := (*metastore.ConflictError)(nil)
 		switch {
 		case err == nil:
@@ -192,8 +195,8 @@ func (w *Wish) same(sent *Wish) bool {
 		w.Priority == sent.Priority && w.Retry == sent.Retry && w.From == sent.From
 }
 
-// putWish commits a wish in the place of the one that was read.
-func (c *Client) putWish(ctx context.Context, e *Experiment, w Wish, do string) error {
+// putWish commits a wish in the place of the one that was read; the audit says why.
+func (c *Client) putWish(ctx context.Context, e *Experiment, w Wish, do, why string) error {
 	what := do
 	if do == doPriority {
 		what += " " + string(w.Priority)
@@ -205,7 +208,7 @@ func (c *Client) putWish(ctx context.Context, e *Experiment, w Wish, do string) 
 	var errs []error
 	add := func(op metastore.Op, err error) { ops, errs = append(ops, op), append(errs, err) }
 	add(c.op(metastore.Set, wishKey(e.ID), w))
-	add(c.noted(w.At, what, e.ID, w.Why))
+	add(c.noted(w.At, what, e.ID, why))
 	add(c.wake(e.ID))
 	if err := errors.Join(errs...); err != nil {
 		return err

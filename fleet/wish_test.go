@@ -71,6 +71,38 @@ func TestWishes(t *testing.T) {
 	}
 }
 
+// Another priority of what is paused leaves who has had it paused, and why; the audit has both.
+func TestPriorityOfPaused(t *testing.T) {
+	backend := inMemory()
+	ann := newClient(t, backend(), "g", Options{By: "ann@h1"})
+	bob := newClient(t, backend(), "g", Options{By: "bob@h2"})
+	id := submit(t, ann, "k")
+	if _, err := ann.Pause(t.Context(), id, "lunch"); err != nil {
+		t.Fatal(err)
+	}
+	w, err := bob.SetPriority(t.Context(), id, High, "late")
+	if err != nil || w.By != "ann@h1" || w.Why != "lunch" || w.Priority != High || w.Want != WantPause {
+		t.Errorf("found %+v, %v", w, err)
+	}
+	if w, err = bob.Continue(t.Context(), id, "back"); err != nil || w.By != "bob@h2" || w.Why != "back" {
+		t.Errorf("found %+v, %v", w, err)
+	}
+	if w, err = ann.SetPriority(t.Context(), id, Low, "early"); err != nil || w.By != "ann@h1" || w.Why != "early" {
+		t.Errorf("found %+v, %v", w, err)
+	}
+	whys := map[string]string{}
+	entries, _, err := ann.Audit(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		whys[e.What] = e.Why
+	}
+	if whys["pause"] != "lunch" || whys["priority high"] != "late" || whys["priority low"] != "early" {
+		t.Errorf("found %v", whys)
+	}
+}
+
 // Many wishes at the same time follow each other: each changes what the one before it has left.
 func TestWishesAtTheSameTime(t *testing.T) {
 	onEngines(t, func(t *testing.T, _ string, b backends) {

@@ -19,6 +19,7 @@ import (
 	fleetagent "github.com/disco-sim/disco/fleet/agent"
 	"github.com/disco-sim/disco/fleet/executor"
 	"github.com/disco-sim/disco/fleet/executor/local"
+	"github.com/disco-sim/disco/internal/checkpoint/storeblobs"
 	"github.com/disco-sim/disco/internal/groupcall"
 	"github.com/disco-sim/disco/internal/infile"
 	"github.com/disco-sim/disco/metastore"
@@ -153,7 +154,7 @@ func newFleetAgent(ctx context.Context, c *app.Call, s *metastore.Store, o *clus
 	}
 	lo.Fetch = client.Blob
 	lo.Bring = func(ctx context.Context, j *executor.Job, dir string) ([]string, error) {
-		return experiments.FetchResults(ctx, c, j.Pieces(), j.PlaceOf, dir)
+		return experiments.FetchResults(ctx, c, j.Pieces(), j.PlaceOf, dir, storeblobs.QuietMax)
 	}
 	gangs := h != nil && c.String("executor") == executorLocal
 	if gangs {

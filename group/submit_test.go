@@ -210,4 +210,8 @@ func TestSubmitJSON(t *testing.T) {
 		answer.Name != "moving" {
 		t.Errorf("status %d, %s%s, %v", status, stdout, stderr, err)
 	}
+	status, stdout, stderr = run("", "submit", x.file, "--store", x.url, "--program", "/bin/true")
+	if status != 2 || !strings.Contains(stderr, "found /bin/true, which has no models") {
+		t.Errorf("status %d, %s%s", status, stdout, stderr)
+	}
 }

@@ -34,7 +34,6 @@ type mutation string
 // world is one schedule.
 type world struct {
 	c      *sim.Context
-	n      *sim.Node
 	r      *rand.Rand
 	seed   int
 	faulty mutation
@@ -46,7 +45,6 @@ type world struct {
 	broken  map[string]bool    // pieces with a model's error, by the experiment's name
 	parts   map[string]bool    // at home, by experiment and piece
 	known   map[string]*atHome // what the invariants have seen
-	grabs   int                // leaderships
 	quiet   bool               // no more faults
 	done    bool
 	err     error

@@ -87,7 +87,7 @@ type Access struct {
 	Session time.Duration // 0: as long as sessions last usually
 }
 
-// Looks is the access of those who look at what is there, or change it: a mistyped name Makes nothing.
+// Looks is the access of those who look at what is there, or change it: a mistyped name makes nothing.
 var Looks Access
 
 // reporter shows people what goes wrong beside a command: a line each.
@@ -125,7 +125,7 @@ func open(ctx context.Context, c *app.Call, url, group string, a Access, base []
 		Password: os.Getenv("DISCO_STORE_PASSWORD"), TTL: a.Session,
 		Store: metastore.Options{Group: group, Base: base, Existing: !a.Makes, Report: reporter(c)}})
 	if errors.Is(err, metastore.ErrNoGroup) {
-		return nil, app.Usage("--group: %v: `agent`, `store put` or `store queue --push` Makes one", err)
+		return nil, app.Usage("--group: %v: `agent`, `store put` or `store queue --push` makes one", err)
 	}
 	var wrong *dial.OptionsError
 	if errors.As(err, &wrong) {
