@@ -171,7 +171,10 @@ func TestLead(t *testing.T) {
 	}
 	plant(ctx, t, third.client, Spec{ID: "e1", Steps: []Step{{Name: "a", Points: [][]string{{}, {}}, Replications: 20,
 		Workers: 2}}})
-	awaitStanding(ctx, t, third.client, "e1", func(x *Standing) bool { return x.Pieces[Finished] >= 5 })
+	// The bad piece's first attempt has ended too: it would be lost with the first member otherwise, if that has it.
+	awaitStanding(ctx, t, third.client, "e1", func(x *Standing) bool {
+		return x.Pieces[Finished] >= 5 && x.Failed == 1
+	})
 	stopFirst() // it was the first candidate, so it leads
 	x := awaitStanding(ctx, t, third.client, "e1", func(x *Standing) bool { return x.Ended })
 	if x.Status != StatusFailed || x.Pieces[Finished] != 39 || x.Failed != 1 || len(x.Errors) != 1 ||
