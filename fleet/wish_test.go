@@ -136,7 +136,7 @@ func TestWishUnknown(t *testing.T) {
 	b := inMemory()
 	reader := newClient(t, b(), "g", Options{By: "ann@h1"})
 	for seed := range 60 {
-		id := submit(t, reader, fmt.Sprint(seed))
+		id := submitAs(t, reader, fmt.Sprint(seed), fmt.Sprint("user", seed%3)) // whose rates are bounded
 		standing(t, reader, id, Standing{Status: StatusFailed, Ended: true})
 		k := &killable{Backend: b(), at: -1, what: unknownNotDone + outcome(seed%3), rng: newRand(seed)}
 		c := newClient(t, k, "g", Options{By: "bob@h2"})

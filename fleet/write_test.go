@@ -16,8 +16,14 @@ import (
 // submit submits shop without large files, and returns its id.
 func submit(t *testing.T, c *Client, key string) string {
 	t.Helper()
+	return submitAs(t, c, key, shop(key).User)
+}
+
+// submitAs is submit for a user.
+func submitAs(t *testing.T, c *Client, key, user string) string {
+	t.Helper()
 	s := shop(key)
-	s.Steps[0].Attached = nil
+	s.Steps[0].Attached, s.User = nil, user
 	id, _, err := c.Submit(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)

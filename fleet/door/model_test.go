@@ -330,7 +330,7 @@ func TestSchedulesFind(t *testing.T) {
 		"a second key":              "invariant 1",
 	} {
 		t.Run(string(faulty), func(t *testing.T) {
-			_, err := runSchedules(t, 1, 300, faulty)
+			_, err := runSchedules(t, 1, 1500, faulty)
 			if err == nil {
 				t.Fatal("nothing was found")
 			}
