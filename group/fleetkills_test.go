@@ -78,8 +78,9 @@ func TestFleetUnderKills(t *testing.T) {
 func newUnderKills(t *testing.T, url string, limit time.Duration, agents int) *underKills {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	t.Cleanup(cancel)
-	x := &underKills{byHand: &byHand{T: t, ctx: ctx, url: url}, random: rand.New(rand.NewPCG(*killsSeed, 1)),
-		kills: map[string]int{}, dir: t.TempDir()}
+	x := &underKills{byHand: &byHand{T: t, ctx: ctx, url: url, tries: true},
+		random: rand.New(rand.NewPCG(*killsSeed, 1)),
+		kills:  map[string]int{}, dir: t.TempDir()}
 	var err error
 	x.store, err = dial.Open(ctx, dial.Options{URL: url, Store: metastore.Options{Group: "disco",
 		Base: append(cluster.Base(), fleet.Base()...)}})
@@ -206,7 +207,7 @@ func (x *underKills) killBoth(a *agentProcess) {
 		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended with its supervisor
 	}
 	a.ended = true
-	_ = a.cmd.Wait() // it was killed
+	_ = a.wait() // it was killed
 }
 
 // stop stops an agent's process for a time, and lets it go on.

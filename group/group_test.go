@@ -57,10 +57,17 @@ func run(stdin string, args ...string) (status int, stdout, stderr string) {
 
 // stores starts a server of each engine, and gives its URL. Those that can't be had are skipped, saying so.
 func stores(t *testing.T, f func(t *testing.T, url string)) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	t.Run("etcd", func(t *testing.T) { f(t, etcd(ctx, t)) })
+	start := func() (context.Context, context.CancelFunc) {
+		return context.WithTimeout(context.Background(), 2*time.Minute)
+	}
+	t.Run("etcd", func(t *testing.T) {
+		ctx, cancel := start()
+		defer cancel()
+		f(t, etcd(ctx, t))
+	})
 	t.Run("zk", func(t *testing.T) {
+		ctx, cancel := start()
+		defer cancel()
 		e, err := storeserver.StartEnsemble(ctx, t.TempDir(), 1, storeserver.ZKOptions{})
 		storeserver.Need(t, err)
 		t.Cleanup(e.Close)

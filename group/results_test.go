@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -33,6 +34,8 @@ type byHand struct {
 	store  *metastore.Store
 	client *fleet.Client
 	view   *cluster.View
+
+	tries bool // agents that didn't come up are started again
 }
 
 // openByHand opens the group.
@@ -75,6 +78,14 @@ type agentProcess struct {
 	cmd                 *exec.Cmd
 	stdout, stderr      *bytes.Buffer
 	ended               bool
+	once                sync.Once
+	err                 error // once it was waited for
+}
+
+// wait returns when the supervisor has ended, and how. Any goroutine may call it.
+func (a *agentProcess) wait() error {
+	a.once.Do(func() { a.err = a.cmd.Wait() })
+	return a.err
 }
 
 // agent starts one with two servers, and returns when it is up; the test ends it.
@@ -84,7 +95,8 @@ func (h *byHand) agent(name, program string, more ...string) *agentProcess {
 		more: more})
 }
 
-// again starts an agent where another one was.
+// again starts an agent where another one was. One that ends before it is up is an error, unless the test tries again:
+// then there is another one.
 func (h *byHand) again(was *agentProcess) *agentProcess {
 	h.Helper()
 	a := &agentProcess{h: h, name: was.name, work: was.work, program: was.program, more: was.more}
@@ -92,11 +104,30 @@ func (h *byHand) again(was *agentProcess) *agentProcess {
 		"--executor", "local", "--work", a.work, "--program", a.program, "--grace", "5s"}, a.more...)...)
 	h.must(a.cmd.Start())
 	h.Cleanup(a.end)
-	h.must(h.view.Await(h.ctx, func() bool {
-		s, ok := h.view.Server(a.name + "-1")
-		return ok && s.State == cluster.Available
-	}))
-	return a
+	ctx, cancel := context.WithCancel(h.ctx)
+	defer cancel()
+	up, gone := make(chan error, 1), make(chan error, 1)
+	go func() {
+		up <- h.view.Await(ctx, func() bool {
+			s, ok := h.view.Server(a.name + "-1")
+			return ok && s.State == cluster.Available
+		})
+	}()
+	go func() { gone <- a.wait() }()
+	select {
+	case err := <-up:
+		h.must(err)
+		return a
+	case err := <-gone:
+		a.ended = true
+		cancel()
+		<-up
+		if h.must(h.ctx.Err()); !h.tries {
+			h.Fatalf("%s: %v: %s%s", a.name, err, a.stdout, a.stderr)
+		}
+		h.Logf("%s: %v: %s%s", a.name, err, a.stdout, a.stderr)
+		return h.again(a)
+	}
 }
 
 // end ends it in order.
@@ -106,7 +137,7 @@ func (a *agentProcess) end() {
 	}
 	a.ended = true
 	_ = a.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
-	if err := a.cmd.Wait(); err != nil {
+	if err := a.wait(); err != nil {
 		a.h.Errorf("%s: %v: %s%s", a.name, err, a.stdout, a.stderr)
 	} else if a.h.Failed() {
 		a.h.Logf("%s: %s%s", a.name, a.stdout, a.stderr)
@@ -122,7 +153,7 @@ func (a *agentProcess) kill() {
 		}
 	}
 	a.ended = true
-	if err := a.cmd.Wait(); err == nil {
+	if err := a.wait(); err == nil {
 		a.h.Errorf("%s was killed, and its supervisor says nothing", a.name)
 	}
 }

@@ -318,6 +318,9 @@ func TestSchedules(t *testing.T) {
 
 // TestSchedulesFind puts faults in, and wants the invariants to find each.
 func TestSchedulesFind(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes minutes under the race detector, and is about the invariants, not about races")
+	}
 	for faulty, want := range map[mutation]string{
 		"no guard":                  "invariant 6",
 		"routes without conditions": "invariant 5",
