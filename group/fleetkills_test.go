@@ -135,7 +135,9 @@ func (x *underKills) experiment(seed uint64, count func(pieces, attempts int)) {
 func (x *underKills) submitSeed(text string, seed uint64, replications int) string {
 	x.Helper()
 	id, _, err := x.client.Submit(x.ctx, &fleet.Submission{Key: fmt.Sprint(time.Now()), Name: fmt.Sprint("tiny", seed),
-		User: "me", Version: app.Version(), Priority: fleet.Normal, Steps: []fleet.SubmittedStep{{
+		User: "me", Version: app.Version(), Priority: fleet.Normal,
+		Limits: fleet.Limits{Attempts: 1000}, // what is killed again and again isn't at fault
+		Steps: []fleet.SubmittedStep{{
 			Step: fleet.Step{File: "tiny.yml", Args: []string{"--seed", fmt.Sprint(seed)},
 				Points: [][]string{{"tokens=3"}}, Replications: replications, Workers: 2},
 			Scenario: []byte(text)}}})
