@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -53,12 +54,13 @@ func testMemoryUsedUp(t *testing.T, cfg Config, saves bool, want string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	looks, share := 0, int64(900)
+	var looks atomic.Int64 // by whoever leads a set, too
+	share := int64(900)
 	if !saves {
 		share = 990
 	}
 	l.memory.used = func() (int64, int64) {
-		if looks++; looks < 3 {
+		if looks.Add(1) < 3 {
 			return 400 << 20, 600 << 20
 		}
 		return share << 20, (1000 - share) << 20
