@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -80,11 +81,15 @@ type agentProcess struct {
 	ended               bool
 	once                sync.Once
 	err                 error // once it was waited for
+	gone                atomic.Bool
 }
 
 // wait returns when the supervisor has ended, and how. Any goroutine may call it.
 func (a *agentProcess) wait() error {
-	a.once.Do(func() { a.err = a.cmd.Wait() })
+	a.once.Do(func() {
+		a.err = a.cmd.Wait()
+		a.gone.Store(true)
+	})
 	return a.err
 }
 
