@@ -60,7 +60,7 @@ func runDoor(c *app.Call) error {
 	}
 	file, err := readSites(c.String("sites"))
 	if err != nil {
-		return err
+		return app.Usage("%v", err)
 	}
 	secure, err := doorway.Secure(c.String("listen"), c.String("door-tls"), true)
 	if err != nil {

@@ -58,7 +58,7 @@ func resultsCommand() app.Command {
 
 func runResults(c *app.Call) error {
 	if c.NArg() != 1 {
-		return app.Usage("results: found %d arguments, want the ID of an experiment", c.NArg())
+		return app.Usage("found %d arguments, want the ID of an experiment", c.NArg())
 	}
 	program, _, err := groupcall.OpenProgram(c)
 	if err != nil {
