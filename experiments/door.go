@@ -33,14 +33,15 @@ func doorCommand() app.Command {
 			"go on.",
 		Examples: []string{"door --sites sites.yml --listen 127.0.0.1:7443",
 			"door --sites sites.yml --listen 10.0.0.9:7443 --door-tls tls --away 5m"},
-		Flags: []cli.Flag{
+		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "sites", Usage: "`FILE` that names the home and the sites"},
 			&cli.StringFlag{Name: "listen", Usage: "`HOST:PORT` at which people reach it; with port 0 any free one"},
 			groupcall.DoorTLSFlag(),
 			&cli.DurationFlag{Name: "away", Value: 2 * time.Minute, Usage: "`TIME` without an answer of a site after " +
 				"which others get its experiments; after half of it they stand still there"},
 			&cli.IntFlag{Name: "keep", Value: 1000, Usage: "how many experiments stay that have ended"},
-			&cli.DurationFlag{Name: "store-timeout", Value: 10 * time.Second, Usage: "`TIME` to wait for the home"}},
+			&cli.DurationFlag{Name: "store-timeout", Value: 10 * time.Second, Usage: "`TIME` to wait for the home"},
+		}, AdmissionFlags("this door decides")...),
 		Run: runDoor,
 	}
 }
@@ -57,6 +58,9 @@ func runDoor(c *app.Call) error {
 		return app.Usage("--away: found %v, want 10s to 24h", c.Duration("away"))
 	case c.Int("keep") < 1 || c.Int("keep") > fleet.MaxExperiments/2:
 		return app.Usage("--keep: found %d, want 1 to %d", c.Int("keep"), fleet.MaxExperiments/2)
+	}
+	if err := CheckAdmission(c); err != nil {
+		return err
 	}
 	file, err := readSites(c.String("sites"))
 	if err != nil {
@@ -116,7 +120,8 @@ func (d *doors) run(ctx context.Context, server *doorway.Server) error {
 		host = "unknown"
 	}
 	o := door.Options{Name: host + ":" + fmt.Sprint(server.At.Port()), ID: d.home.store.Cluster(), Home: d.home.client,
-		Report: d.report, Rules: door.Rules{Away: d.c.Duration("away"), Keep: d.c.Int("keep")}}
+		Report: d.report, Sweep: d.sweep, Rules: door.Rules{Away: d.c.Duration("away"), Keep: d.c.Int("keep"),
+			Admission: AdmissionOf(d.c)}}
 	for _, s := range d.sites {
 		o.Sites = append(o.Sites, door.Site{Name: s.at.Name, Least: s.at.Machines,
 			Open: func(ctx context.Context) (*door.Access, error) { return d.access(ctx, s) }})
@@ -173,6 +178,16 @@ func (d *doors) take(ctx context.Context, s *connection, home *fleet.Spec, p fle
 	key := partKey(home.PlaceID(), p)
 	return copyBlobs(ctx, storeblobs.New(from, key, "site "+s.at.Name, "the door"),
 		storeblobs.New(to, key, "the home", "the door"))
+}
+
+// sweep removes the parts at home of experiments that aren't there any more.
+func (d *doors) sweep(ctx context.Context) error {
+	parts, err := d.home.openParts(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = RemoveLeft(ctx, d.home.client, parts)
+	return err
 }
 
 // siteOf is where an experiment is now, for those who look at it.
@@ -292,12 +307,16 @@ func (s *connection) openParts(ctx context.Context) (*metastore.Store, error) {
 }
 
 // machines are those of a site that simulate, and aren't drained.
-func (s *connection) machines(context.Context) (all []door.Machine, err error) {
+func (s *connection) machines(ctx context.Context) (all []door.Machine, err error) {
 	s.mu.Lock()
-	view := s.view
+	view, store := s.view, s.store
 	s.mu.Unlock()
 	if view == nil {
 		return nil, metastore.ErrClosed
+	}
+	health, err := fleet.ReadHealth(ctx, store)
+	if bad := (*fleet.MalformedError)(nil); err != nil && !errors.As(err, &bad) { // a newer build's: all are well
+		return nil, err
 	}
 	servers := map[string][]cluster.Server{}
 	for _, sv := range view.Servers() {
@@ -309,6 +328,9 @@ func (s *connection) machines(context.Context) (all []door.Machine, err error) {
 			continue
 		}
 		is := door.Machine{Name: m.Name, Version: m.Version, Labels: m.Labels}
+		if h := health.Machines[m.Name].Health; h == fleet.Full || h == fleet.Stuck {
+			is.Unwell = true
+		}
 		for _, sv := range servers[m.Name] {
 			if slices.Contains(drained, sv.Name) {
 				continue

@@ -221,16 +221,22 @@ func (c *Client) stillOpen(ctx context.Context, all []string) (open []string, er
 	return open, err
 }
 
-// RemoveAccounts removes those of users whose experiments are all gone. known tells which are there. guards are the
-// leader's.
-func (c *Client) RemoveAccounts(ctx context.Context, known func(id string) bool, guards ...metastore.Cond) error {
+// RemoveAccounts removes those of users whose experiments are all gone. guards are the leader's. Accounts are read
+// first: what one names comes into being with the account's value, so that what isn't there afterwards is gone.
+func (c *Client) RemoveAccounts(ctx context.Context, guards ...metastore.Cond) error {
 	values, err := c.store.Walk(ctx, keyUsers)
+	if err != nil {
+		return err
+	}
+	there, err := c.names(ctx, keyExperiments)
 	if err != nil {
 		return err
 	}
 	for _, v := range values {
 		var a account
-		if !v.HasValue() || v.Decode(&a) != nil || slices.ContainsFunc(a.Open, known) {
+		if !v.HasValue() || v.Decode(&a) != nil || slices.ContainsFunc(a.Open, func(id string) bool {
+			return slices.Contains(there, id)
+		}) {
 			continue
 		}
 		is := at(v.Key(), v.Version)

@@ -214,8 +214,15 @@ func TestAccountsAreRemoved(t *testing.T) {
 		}
 		ids[user] = id
 	}
-	for _, want := range []int{1, 0} {
-		if err := c.RemoveAccounts(ctx, func(id string) bool { return want == 1 && id == ids["bob"] }); err != nil {
+	for i, want := range []int{2, 1, 0} {
+		if i > 0 {
+			id := ids[[]string{"ann", "bob"}[i-1]]
+			standing(t, c, id, Standing{Status: StatusFinished, Ended: true})
+			if err := c.RemoveExperiment(ctx, id); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := c.RemoveAccounts(ctx); err != nil {
 			t.Fatal(err)
 		}
 		if names, err := c.names(ctx, keyUsers); err != nil || len(names) != want {

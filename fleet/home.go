@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/disco-sim/disco/metastore"
@@ -37,6 +39,19 @@ func (h *Home) check() error {
 
 // SiteID is the id, at a site, of what a door has given to it by one of its decisions.
 func SiteID(id string, epoch uint64) string { return fmt.Sprintf("%s_%d", id, epoch) }
+
+// PlaceIDOf is the name under which parts and checkpoints of the experiment of an id are kept: SiteID's inverse, or the
+// id of an experiment that no door has given to this group.
+func PlaceIDOf(id string) string {
+	i := strings.LastIndexByte(id, '_')
+	if i < 0 || !IsID(id[:i]) {
+		return id
+	}
+	if _, err := strconv.ParseUint(id[i+1:], 10, 64); err != nil {
+		return id
+	}
+	return id[:i]
+}
 
 // PlaceID names an experiment where its parts and checkpoints are kept.
 func (s *Spec) PlaceID() string {

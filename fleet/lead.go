@@ -89,6 +89,7 @@ type term struct {
 	hints      hints
 	swept      time.Time
 	unused     map[BlobAt]time.Duration // since when
+	orphans    map[string]time.Duration // the same
 }
 
 // now is the leader's clock, which never goes back.

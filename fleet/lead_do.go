@@ -176,8 +176,10 @@ func (t *term) sweep(ctx context.Context) error {
 			return err
 		}
 		t.unused = unused
-		return t.Client.RemoveAccounts(ctx, func(id string) bool { return t.state.experiments[id] != nil },
-			t.lead.Guard())
+		if t.orphans, err = t.Client.SweepOrphans(ctx, t.orphans, t.now(), t.Rules.Unused, t.lead.Guard()); err != nil {
+			return err
+		}
+		return t.Client.RemoveAccounts(ctx, t.lead.Guard())
 	})
 }
 

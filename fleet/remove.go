@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/disco-sim/disco/metastore"
 )
@@ -76,4 +78,53 @@ func (c *Client) removeBelow(ctx context.Context, key string, guards []metastore
 		}
 	}
 	return nil
+}
+
+// SweepOrphans removes pieces and logs of experiments that aren't there, and haven't been for so long, and returns the
+// keys above those that there are now, and since when: the next sweep's before. A door writes pieces into a site before
+// the experiment that it gives to it, and may end in between; a log may come while its experiment is being removed.
+// Agents' reports of such are removed by the leader at once. now is of the caller's clock, guards are its leadership's.
+func (c *Client) SweepOrphans(ctx context.Context, before map[string]time.Duration, now, unused time.Duration,
+	guards ...metastore.Cond) (found map[string]time.Duration, err error) {
+	found = map[string]time.Duration{}
+	var all []string
+	for _, above := range []string{keyPieces, keyLogs} {
+		names, err := c.names(ctx, above)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			all = append(all, above+"/"+name)
+		}
+	}
+	there, err := c.names(ctx, keyExperiments)
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range all {
+		id := key[strings.LastIndexByte(key, '/')+1:]
+		if slices.Contains(there, id) || checkID(id) != nil {
+			continue
+		}
+		since, known := before[key]
+		if !known {
+			since = now
+		}
+		if now-since < unused {
+			found[key] = since
+			continue
+		}
+		missing := append(slices.Clone(guards), metastore.Cond{Path: specKey(id), Is: metastore.Missing})
+		err := c.removeBelow(ctx, key, missing)
+		if err == nil {
+			err = c.store.Commit(ctx, missing, []metastore.Op{{Path: key, Do: metastore.DeleteTree}})
+		}
+		if conflict := (*metastore.ConflictError)(nil); errors.As(err, &conflict) && conflict.Cond.Path == specKey(id) {
+			continue // it is there now
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
 }

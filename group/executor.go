@@ -28,7 +28,7 @@ import (
 
 // executorFlags are those of an agent that simulates experiments.
 func executorFlags() []cli.Flag {
-	return append([]cli.Flag{
+	return slices.Concat([]cli.Flag{
 		&cli.StringFlag{Name: "executor", Usage: "simulate pieces of the group's experiments, `HOW`: local, by " +
 			"processes of this machine; ssh, by machines of a list; slurm, by jobs of Slurm; " +
 			"kubernetes, by pods"},
@@ -38,11 +38,7 @@ func executorFlags() []cli.Flag {
 			Usage: "`TIME` that a run has to end at a checkpoint, before it is killed"},
 		&cli.IntFlag{Name: "keep", Value: keepDefault,
 			Usage: "`N` experiments that have ended stay in the store, while this agent leads"},
-		&cli.IntFlag{Name: "max-queue", Value: fleet.MaxPieces, Usage: "nothing more is taken while `N` pieces wait: " +
-			"of priority normal 0.85 N, of low 0.7 N; while this agent leads, as the next two"},
-		&cli.IntFlag{Name: "max-open", Value: 500, Usage: "`N` experiments of a user that haven't ended"},
-		&cli.IntFlag{Name: "max-rate", Value: 50, Usage: "`N` submissions of a user in 10 s"},
-	}, remoteFlags()...)
+	}, experiments.AdmissionFlags("this agent leads"), remoteFlags())
 }
 
 // keepDefault is how many experiments that have ended stay.
@@ -55,10 +51,8 @@ func checkExecutor(c *app.Call) error {
 			return app.Usage("--%s is for an agent with --executor", flag)
 		}
 	}
-	for flag, most := range map[string]int{"max-queue": 1 << 30, "max-open": fleet.MaxOpen, "max-rate": fleet.MaxRate} {
-		if n := c.Int(flag); n < 1 || n > most {
-			return app.Usage("--%s: found %d, want 1 to %d", flag, n, most)
-		}
+	if err := experiments.CheckAdmission(c); err != nil {
+		return err
 	}
 	switch name := c.String("executor"); {
 	case name == "":
@@ -80,8 +74,7 @@ func rulesOf(c *app.Call) fleet.Rules {
 	if c.String("executor") == "" {
 		return fleet.Rules{}
 	}
-	return fleet.Rules{Keep: c.Int("keep"), Admission: fleet.Admission{Queue: c.Int("max-queue"),
-		Open: c.Int("max-open"), Rate: c.Int("max-rate")}}
+	return fleet.Rules{Keep: c.Int("keep"), Admission: experiments.AdmissionOf(c)}
 }
 
 // localOptions are what this agent's runs are started with.

@@ -19,7 +19,7 @@ type Grade uint8
 const (
 	Healthy   Grade = iota + 1 // it has free servers that would do
 	Busy                       // it has none
-	Degraded                   // it has less than half of the machines that it should have
+	Degraded                   // less than half of the machines that it should have are there and well
 	Unhealthy                  // it can't be reached, or no machine there would do: it is given nothing
 )
 
@@ -56,7 +56,10 @@ func fit(e *fleet.Spec, machines []Machine) (servers, free, largest int) {
 		if slices.ContainsFunc(labels(e), func(l [2]string) bool { return m.Labels[l[0]] != l[1] }) {
 			continue
 		}
-		servers, free, largest = servers+m.Servers, free+m.Free, max(largest, m.Servers)
+		servers, largest = servers+m.Servers, max(largest, m.Servers)
+		if !m.Unwell {
+			free += m.Free
+		}
 	}
 	return servers, free, largest
 }
@@ -120,16 +123,22 @@ func (d *Door) judge(s *site, e *fleet.Experiment, r *fleet.Route) candidate {
 			c.text = lacks
 			break
 		}
-		c.grade, c.score, c.text = d.weigh(s, e, older != nil)
+		c.grade, c.score, c.text = d.weigh(s, e, older)
 	}
 	return c
 }
 
-// weigh gives a site that would do its grade and its score.
-func (d *Door) weigh(s *site, e *fleet.Experiment, before bool) (grade Grade, score float64, text string) {
+// weigh gives a site that would do its grade and its score; older is what it had of the experiment before, or nil.
+func (d *Door) weigh(s *site, e, older *fleet.Experiment) (grade Grade, score float64, text string) {
 	servers, free, _ := fit(e.Spec, s.machines)
+	well := 0
+	for _, m := range s.machines {
+		if !m.Unwell {
+			well++
+		}
+	}
 	switch {
-	case 2*len(s.machines) < s.Least:
+	case 2*well < s.Least:
 		grade = Degraded
 	case free-s.waiting <= 0:
 		grade = Busy
@@ -138,7 +147,7 @@ func (d *Door) weigh(s *site, e *fleet.Experiment, before bool) (grade Grade, sc
 	}
 	load := min(loadMost, loadPoints*float64(servers-free+s.waiting)/float64(servers))
 	distance, data := min(distanceMost, s.distance()), 0.0
-	if before && e.Spec.Place == "" {
+	if older != nil && older.Standing != nil && older.Standing.Began != nil && e.Spec.Place == "" {
 		data += dataPoints
 	}
 	if s.knows(e.Spec) {

@@ -45,6 +45,7 @@ type Machine struct {
 	Name, Version string
 	Labels        map[string]string
 	Servers, Free int
+	Unwell        bool // its site's leader places nothing on it now: it is full, or stuck
 }
 
 // Rules are how long a door waits for what. Zero values are the defaults that docs/sites.md names.
@@ -55,6 +56,8 @@ type Rules struct {
 	Queued time.Duration // for which an experiment waits at a busy site while another one has free servers
 	Keep   int           // experiments that have ended
 	Unused time.Duration // for which a blob is kept that no experiment names
+
+	Admission fleet.Admission // of what is submitted at home
 }
 
 func (r Rules) withDefaults() Rules {
@@ -74,6 +77,9 @@ type Options struct {
 	Home  *fleet.Client
 	Sites []Site
 	Rules Rules
+
+	// Sweep removes the parts at home of experiments that aren't there any more; nil: there are none.
+	Sweep func(ctx context.Context) error
 
 	Report func(err error) // gets what goes wrong; any goroutine calls it
 
@@ -100,8 +106,10 @@ type Door struct {
 	said     map[string]bool          // what was reported
 	ended    map[string]time.Duration // since when an experiment has been seen ended
 	turn     int                      // whose turn is first, among experiments of a site
-	swept    time.Duration            // when blobs were looked at
+	swept    time.Duration            // when it was looked at what is left of nothing
 	unused   map[fleet.BlobAt]time.Duration
+	orphans  map[string]time.Duration
+	load     load
 	guards   []metastore.Cond // of the pass
 }
 

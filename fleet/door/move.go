@@ -148,6 +148,7 @@ func (d *Door) noteTaken(e *fleet.Experiment, take map[fleet.PieceID]fleet.Piece
 	for _, to := range take {
 		if to.State == fleet.Finished {
 			d.taken[e.ID]++
+			d.load.taken++
 		}
 	}
 }

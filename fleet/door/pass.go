@@ -292,7 +292,7 @@ func (d *Door) waits(s *site, e, x *fleet.Experiment) bool {
 	}
 	all, _ := d.choose(e, &fleet.Route{Tried: e.Route.Tried})
 	mine := fleet.Experiment{ID: e.ID, Spec: e.Spec} // as if it weren't there
-	grade, _, _ := d.weigh(s, &mine, false)
+	grade, _, _ := d.weigh(s, &mine, nil)
 	if all[0].grade != Healthy || all[0].site == s || grade == Healthy {
 		return false
 	}
@@ -317,7 +317,10 @@ type homeError struct{ error }
 // adopt gives an experiment to its site, with the pieces that have ended elsewhere.
 func (d *Door) adopt(ctx context.Context, s *site, e *fleet.Experiment) error {
 	taken := map[fleet.PieceID]fleet.Piece{}
-	if e.Route.Epoch > 1 && len(e.Spec.Steps) == 1 { // steps hand figures on, which this site wouldn't have
+	// Home has some also where this is the first site, and its store is a new one. Steps hand figures on, which another
+	// site wouldn't have.
+	some := e.Route.Epoch > 1 || e.Standing != nil && e.Standing.Pieces[fleet.Finished] > 0
+	if some && len(e.Spec.Steps) == 1 {
 		pieces, err := d.pieces(ctx, e)
 		if err != nil {
 			return &homeError{err}
