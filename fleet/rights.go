@@ -194,6 +194,24 @@ func (c *Client) commitAgain(ctx context.Context, op metastore.Op) error {
 	}
 }
 
+// mayChange is ErrDenied where the role of this client's user doesn't let it change an experiment. The store refuses
+// what is written, but not what comes to no write: without this, who may not change an experiment would be told how it
+// is, or that it is done.
+func (c *Client) mayChange(ctx context.Context, id string) error {
+	if c.user == "" {
+		return nil
+	}
+	a, err := c.store.Access(ctx)
+	if err != nil || a == nil || a.Admin.Name == c.user {
+		return err
+	}
+	u := a.Find(c.user)
+	if u != nil && (UserRole(u.Role) == Operate || UserRole(u.Role) == Submit && Owner(id) == c.user) {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", id, metastore.ErrDenied)
+}
+
 // RoleError is about what a user may not do.
 type RoleError struct {
 	User, Group string

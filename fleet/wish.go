@@ -145,6 +145,9 @@ func (c *Client) wish(ctx context.Context, id, do, why string, change func(*Wish
 	if err := CheckReason(why); err != nil {
 		return Wish{}, err
 	}
+	if err := c.mayChange(ctx, id); err != nil {
+		return Wish{}, err
+	}
 	var sent *Wish // of which the outcome isn't known
 	for {
 		e, err := c.Show(ctx, id)

@@ -110,6 +110,8 @@ func TestRoles(t *testing.T) {
 		w.does("eve", "watch night", 0, "FINISHED")
 		w.does("eve", "results night --out "+filepath.Join(t.TempDir(), "out"), 0, "")
 		w.does("ann", "priority night high --why soon", 1, "priority isn't possible")
+		w.does("bob", "cancel night --why mine", 1, "may submit, and change experiments of bob alone")
+		w.does("eve", "retry night", 1, "user eve may see: retry needs the role submit")
 		w.history(id)
 		w.does("root", "store roles --revoke bob", 0, "no role any more for bob")
 		w.does("bob", "list", 1, "user bob isn't let into the group disco")

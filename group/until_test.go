@@ -44,9 +44,8 @@ func TestFleetUntil(t *testing.T) {
 	}
 	id := submitted.stdout[strings.LastIndex(strings.TrimSpace(submitted.stdout), " ")+1:]
 	id = strings.TrimSpace(id)
-	watch, watched, _ := command("watch", id, "--json", "--store", h.url)
-	h.must(watch.Start())
-	h.finished(id, 6)
+	watch := start(t, nil, "watch", id, "--json", "--store", h.url)
+	watched := h.narrows(watch, id)
 	a.kill()
 	for pids := marked(t, b.work); ; pids = marked(t, b.work) {
 		if len(pids) > 0 {
@@ -57,10 +56,13 @@ func TestFleetUntil(t *testing.T) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	h.again(a)
+	for watch.lines.Scan() {
+		watched = append(watched, watch.lines.Text())
+	}
 	if err := watch.Wait(); err != nil {
 		t.Fatalf("%v: %s", err, watched)
 	}
-	h.shrinks(watched.String(), want.Replications)
+	h.shrinks(watched, want.Replications)
 	h.isEnough(id, want.Replications)
 	if r := runs(t, "results", id, "--store", h.url, "--json", merged, "--program", self); r.status != 0 {
 		t.Fatalf("%+v", r)
@@ -94,35 +96,66 @@ func (h *byHand) finished(id string, count int) {
 	}
 }
 
+// figures are what a line of watch --json has of the first two figures.
+type figures []struct {
+	Asked    string
+	Reached  bool
+	Interval struct {
+		Samples int
+		Half    *float64 `json:"half_width"`
+	}
+}
+
+func (h *byHand) figuresIn(line string) figures {
+	h.Helper()
+	var s struct{ Figures figures }
+	h.must(json.Unmarshal([]byte(line), &s))
+	if len(s.Figures) != 2 || s.Figures[0].Asked != "handled" {
+		h.Fatalf("found the figures %+v", s.Figures)
+	}
+	return s.Figures
+}
+
+// narrows pauses an experiment after some more pieces, until watch has shown its state, as often as it takes for two
+// widths: on its own an experiment may end between two looks. It returns the lines.
+func (h *byHand) narrows(watch *started, id string) (watched []string) {
+	h.Helper()
+	widths := map[float64]bool{}
+	for count := 6; len(widths) < 2; count += 4 {
+		h.finished(id, count)
+		_, err := h.client.Pause(h.ctx, id, "to be looked at")
+		h.must(err)
+		for _, line := range watch.expect(h.T, `"status":"PAUSED"`) {
+			if half := h.figuresIn(line)[0].Interval.Half; half != nil {
+				widths[*half] = true
+			}
+			watched = append(watched, line)
+		}
+		_, err = h.client.Continue(h.ctx, id, "it was looked at")
+		h.must(err)
+	}
+	return watched
+}
+
 // shrinks holds that what was watched has intervals of more and more replications, up to those that are enough.
-func (h *byHand) shrinks(watched string, count int) {
+func (h *byHand) shrinks(watched []string, count int) {
 	h.Helper()
 	seen, widths := 0, map[float64]bool{}
-	for line := range strings.Lines(watched) {
-		var s struct {
-			Figures []struct {
-				Asked    string
-				Reached  bool
-				Interval struct {
-					Samples int
-					Half    *float64 `json:"half_width"`
-				}
-			}
+	for _, line := range watched {
+		f := h.figuresIn(line)
+		if f[0].Interval.Samples < seen {
+			h.Fatalf("behind %d replications: found %+v", seen, f)
 		}
-		h.must(json.Unmarshal([]byte(line), &s))
-		if len(s.Figures) != 2 || s.Figures[0].Asked != "handled" || s.Figures[0].Interval.Samples < seen {
-			h.Fatalf("behind %d replications: found the figures %+v", seen, s.Figures)
-		}
-		seen = s.Figures[0].Interval.Samples
-		if half := s.Figures[0].Interval.Half; half != nil {
+		seen = f[0].Interval.Samples
+		if half := f[0].Interval.Half; half != nil {
 			widths[*half] = true
 		}
-		if s.Figures[0].Reached != (seen == count) || s.Figures[1].Interval.Samples != seen {
-			h.Errorf("found %+v, want it to be reached with %d", s.Figures, count)
+		if f[0].Reached != (seen == count) || f[1].Interval.Samples != seen {
+			h.Errorf("found %+v, want it to be reached with %d", f, count)
 		}
 	}
 	if seen != count || len(widths) < 3 {
-		h.Errorf("found %d replications in the end, and %d widths before, want %d", seen, len(widths), count)
+		h.Errorf("found %d replications in the end, and %d widths, want %d, and 3", seen, len(widths), count)
 	}
 }
 
