@@ -99,8 +99,8 @@ func Prepare(cfg Config) (*Launch, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	heap, times := heapBytes(0), newClock()
-	times.report = cfg.Phases
+	defer shm.HugeHeap()() // whoever interrupts waits until it is given back
+	heap, times := heapBytes(0), newClock(cfg.Phases)
 	doc, s, err := cfg.read()
 	if err != nil {
 		return nil, err

@@ -40,9 +40,9 @@ type clock struct {
 	since  time.Time
 }
 
-// newClock is a clock in the phase Read.
-func newClock() *clock {
-	c := &clock{since: time.Now()}
+// newClock is a clock in the phase Read; report, if it isn't nil, gets what has ended.
+func newClock(report func(PhaseSpan)) *clock {
+	c := &clock{since: time.Now(), report: report}
 	c.is = &c.Read
 	return c
 }

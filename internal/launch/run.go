@@ -16,6 +16,7 @@ import (
 	"github.com/disco-sim/disco/internal/worker"
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
+	"github.com/disco-sim/disco/shm"
 )
 
 // Outcome is the results of a run.
@@ -69,6 +70,16 @@ type WorkerStats struct {
 	worker.Stats
 }
 
+// writeInput writes what workers get of the scenario.
+func (l *Launch) writeInput() error {
+	defer shm.HugeHeap()()
+	l.clock.enter(&l.clock.Write)
+	if err := l.pack(); err != nil {
+		return err
+	}
+	return l.shareInput()
+}
+
 // Run starts the workers and returns when all of them have ended. The error is a
 // *WorkerError when one of them died or failed. One that did so when all results were
 // there doesn't cost them: Run then returns the whole outcome beside the error. The end
@@ -80,11 +91,7 @@ func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 		return &Outcome{Interrupted: true}, nil
 	}
 	defer l.releaseInput()
-	l.clock.enter(&l.clock.Write)
-	if err := l.pack(); err != nil {
-		return nil, err
-	}
-	if err := l.shareInput(); err != nil {
+	if err := l.writeInput(); err != nil {
 		return nil, err
 	}
 	l.keepMachines()

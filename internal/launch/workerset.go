@@ -52,7 +52,7 @@ func (l *Launch) newWorkerSet(index int, s *schedule, proceed func() error) (_ *
 		clock: l.clock, plan: l.planOf(index)}
 	ws.placement, ws.rebalancing = l.placement.Of, l.newRebalancing()
 	if index > 0 {
-		ws.clock = newClock() // of no interest
+		ws.clock = newClock(nil) // of no interest
 	}
 	defer func() {
 		if err != nil {
