@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 )
 
 // A bundle is chunks on their way to who begins with them: for each its row (docs/format/checkpoint.md) and its frame,
@@ -111,34 +112,91 @@ func ParseBundled(row *[RowBytes]byte, nodes int64) (Chunk, error) {
 }
 
 // ReadBundle calls yield for each chunk of a bundle of a run with so many nodes, with its bytes, verified. They end
-// with the call. It takes the memory of one chunk and one frame.
+// with the call. The next chunk is read and verified meanwhile, which is half of the work of loading a state: it takes
+// the memory of two chunks and one frame. from isn't read any more when it returns.
 func ReadBundle(from io.Reader, nodes int64, yield func(c Chunk, data []byte) error) error {
-	var k codec
-	var head [rowBytes]byte
-	var frame, data []byte
-	in := bufio.NewReaderSize(from, packReadBytes)
-	for n := 0; ; n++ {
-		_, err := io.ReadFull(in, head[:])
-		if errors.Is(err, io.EOF) {
-			return nil
+	r := bundleReader{in: bufio.NewReaderSize(from, packReadBytes), nodes: nodes}
+	ahead, empty, stop := make(chan bundled), make(chan []byte, 2), make(chan struct{})
+	empty <- nil
+	empty <- nil
+	var reading sync.WaitGroup
+	reading.Go(func() { r.readAll(ahead, empty, stop) })
+	defer reading.Wait()
+	defer close(stop)
+	for b := range ahead {
+		if errors.Is(b.err, errBundleEnd) {
+			break
 		}
-		if err != nil {
-			return fmt.Errorf("checkpoint: chunk %d of a bundle: %w", n, err)
+		if b.err != nil {
+			return b.err
 		}
-		c, err := parseBundled(head[:], nodes)
-		if err != nil {
-			return fmt.Errorf("checkpoint: chunk %d of a bundle: %w", n, err)
-		}
-		if frame, err = readFrame(in, frame, c.Size); err != nil {
-			return fmt.Errorf("checkpoint: %v of a bundle: %w", &c, err)
-		}
-		if data, err = k.decode(&c, frame, data); err != nil {
-			return fmt.Errorf("checkpoint: %v of a bundle: %w", &c, err)
-		}
-		if err := yield(c, data); err != nil {
+		if err := yield(b.chunk, b.data); err != nil {
 			return err
 		}
+		empty <- b.data // of two, so there is room
 	}
+	return nil
+}
+
+// errBundleEnd: there is no further chunk.
+var errBundleEnd = errors.New("the end of the bundle")
+
+// bundled is a chunk that was read, or why there is none.
+type bundled struct {
+	chunk Chunk
+	data  []byte
+	err   error
+}
+
+// bundleReader reads a bundle, one chunk after the other.
+type bundleReader struct {
+	in    *bufio.Reader
+	nodes int64
+	codec codec
+	frame []byte
+	count int
+}
+
+// readAll reads chunks into empty memory until the first error, or stop.
+func (r *bundleReader) readAll(to chan<- bundled, empty <-chan []byte, stop <-chan struct{}) {
+	for {
+		var b bundled
+		select {
+		case b.data = <-empty:
+		case <-stop:
+			return
+		}
+		b.chunk, b.data, b.err = r.next(b.data)
+		select {
+		case to <- b:
+		case <-stop:
+			return
+		}
+		if b.err != nil {
+			return
+		}
+	}
+}
+
+// next reads a chunk into memory, or into larger one.
+func (r *bundleReader) next(data []byte) (c Chunk, read []byte, err error) {
+	var head [rowBytes]byte
+	if _, err := io.ReadFull(r.in, head[:]); errors.Is(err, io.EOF) {
+		return c, nil, errBundleEnd
+	} else if err != nil {
+		return c, nil, fmt.Errorf("checkpoint: chunk %d of a bundle: %w", r.count, err)
+	}
+	if c, err = parseBundled(head[:], r.nodes); err != nil {
+		return c, nil, fmt.Errorf("checkpoint: chunk %d of a bundle: %w", r.count, err)
+	}
+	if r.frame, err = readFrame(r.in, r.frame, c.Size); err == nil {
+		data, err = r.codec.decode(&c, r.frame, data)
+	}
+	if err != nil {
+		return c, nil, fmt.Errorf("checkpoint: %v of a bundle: %w", &c, err)
+	}
+	r.count++
+	return c, data, nil
 }
 
 // parseBundled reads the row of a chunk in a bundle.

@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"io"
+	"runtime"
 	"testing"
 
 	"github.com/disco-sim/disco/internal/seed"
@@ -54,4 +56,59 @@ func TestAppendStored(t *testing.T) {
 			t.Fatal("a bit has changed, and nothing was found")
 		}
 	}
+}
+
+// A bundle that is cut off anywhere but between two chunks is damaged; what stood before the cut is given out. Whoever
+// is given the chunks may stop at any of them, and nothing is read any more then.
+func TestReadBundleEndsEarly(t *testing.T) {
+	const chunks = 6
+	var bundle []byte
+	whole := map[int]bool{0: true}
+	var bundler Bundler
+	for n := range chunks {
+		var err error
+		if bundle, err = bundler.Append(bundle, Chunk{Kind: Layout}, bytes.Repeat([]byte{byte(n)}, 40)); err != nil {
+			t.Fatal(err)
+		}
+		whole[len(bundle)] = true
+	}
+	for cut := range len(bundle) + 1 {
+		given := 0
+		err := ReadBundle(bytes.NewReader(bundle[:cut]), 1, func(_ Chunk, data []byte) error {
+			if int(data[0]) != given || len(data) != 40 {
+				t.Fatalf("found %d bytes of chunk %d, want chunk %d", len(data), data[0], given)
+			}
+			given++
+			return nil
+		})
+		if (err == nil) != whole[cut] || cut == len(bundle) && given != chunks {
+			t.Fatalf("of %d bytes: found %v behind %d chunks", cut, err, given)
+		}
+	}
+	enough := errors.New("enough")
+	for stop := range chunks {
+		in, given := &counted{Reader: bytes.NewReader(bundle)}, 0
+		err := ReadBundle(in, 1, func(Chunk, []byte) error {
+			if given == stop {
+				return enough
+			}
+			given++
+			return nil
+		})
+		reads := in.reads
+		if runtime.Gosched(); !errors.Is(err, enough) || given != stop || in.reads != reads {
+			t.Fatalf("found %v behind %d chunks, want an end behind %d", err, given, stop)
+		}
+	}
+}
+
+// counted counts reads without a lock: the race detector finds one that is under way.
+type counted struct {
+	io.Reader
+	reads int
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	c.reads++
+	return c.Reader.Read(p)
 }

@@ -44,6 +44,11 @@ const wallMost = 100
 // repeated calls a loop again and again until it has had its processor time, and gives its rate by that time: what the
 // loop is kept waiting for by other programs of the machine doesn't count.
 func repeated(do timed) func(context.Context, bench.Task) (bench.Result, error) {
+	return repeatedBy(do, false)
+}
+
+// repeatedBy is repeated, with the rate by wall time where that is asked for.
+func repeatedBy(do timed, wall bool) func(context.Context, bench.Task) (bench.Result, error) {
 	return func(ctx context.Context, t bench.Task) (bench.Result, error) {
 		runtime.GC() // what was left by the loop before
 		var w watch
@@ -62,6 +67,9 @@ func repeated(do timed) func(context.Context, bench.Task) (bench.Result, error) 
 			return r, fmt.Errorf("saving: found %v s of processor time in %v", w.cpu, w.wall)
 		}
 		r.Nanos, r.CPU, r.Mallocs, r.Steady = w.wall.Nanoseconds(), w.cpu, w.mallocs, float64(r.Events)/w.cpu
+		if wall {
+			r.Steady = float64(r.Events) / w.wall.Seconds()
+		}
 		return r, nil
 	}
 }

@@ -122,6 +122,10 @@ func (g *given) specs(_ context.Context, o bench.Options) (list []bench.Spec, re
 	}
 	row("write", kibi, w.write, "limit-write", w.bareWrite, bench.Goal{RatioMin: ofBareWrite})
 	row("resume", kibi, w.resume, "limit-resume", w.bareResume, bench.Goal{RatioMin: ofBareResume})
+	byWall := list[len(list)-1] // where there is a processor more, half of a resume is done there
+	byWall.Bench += "-wall"
+	byWall.Measure, byWall.MeasureLimit = repeatedBy(w.resume, true), repeatedBy(w.bareResume, true)
+	list = append(list, byWall)
 	release = w.close
 	if g.runs {
 		r := &runs{given: g}

@@ -55,8 +55,8 @@ func TestRows(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	const want = "encode decode copy-pending encode-pending decode-pending restore-pending write resume run run-wall " +
-		"replayable replayable-wall none none-wall pause"
+	const want = "encode decode copy-pending encode-pending decode-pending restore-pending write resume resume-wall " +
+		"run run-wall replayable replayable-wall none none-wall pause"
 	if got := strings.Join(names, " "); got != want {
 		t.Errorf("rows %s, want %s", got, want)
 	}
