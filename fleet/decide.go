@@ -271,6 +271,9 @@ func (s *State) faulty(p *piece, where string) string {
 	}
 	for _, g := range p.Gang {
 		if g.Name == where || g.Member == where {
+			if s.isCut(g.Member, p.Gang) {
+				return ""
+			}
 			return g.Member
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"time"
 
@@ -383,28 +382,4 @@ func (m *machine) slow() int {
 		return 1
 	}
 	return 0
-}
-
-// farAway is the distance of machines between which none was measured: seconds.
-const farAway = 1.0
-
-// far is the measured round trip between two machines, seconds, rounded to a power of two: so that two measurements of
-// one network say the same, and labels count among machines that are as far.
-func far(a, b *machine) float64 {
-	for _, pair := range [2][2]*machine{{a, b}, {b, a}} {
-		if v := pair[0].vitals; v != nil {
-			if x, known := v.Far[pair[1].Name]; known && x > 0 {
-				return min(farAway, math.Exp2(math.Round(math.Log2(x))))
-			}
-		}
-	}
-	return farAway
-}
-
-// apart is how far a machine is from others, together.
-func apart(m *machine, others []*machine) (seconds float64) {
-	for _, other := range others {
-		seconds += far(m, other)
-	}
-	return seconds
 }

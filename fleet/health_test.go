@@ -311,7 +311,8 @@ func TestVitalsAreChecked(t *testing.T) {
 		many[fmt.Sprint("m", i)] = 0.1
 	}
 	for _, text := range []string{`{"memory":1.1}`, `{"disk":-0.1}`, `{"lag_ns":-1}`, `{"far":{"a":-1}}`,
-		`{"refuses":"two\nlines"}`} {
+		`{"refuses":"two\nlines"}`, `{"rates":{"a":0}}`, `{"rates":{"":1}}`, `{"cut":{"a":"two\nlines"}}`,
+		`{"cut":{"":"no route"}}`, `{"cut":{"a":"` + strings.Repeat("x", maxCut+1) + `"}}`} {
 		var v Vitals
 		if err := json.Unmarshal([]byte(text), &v); err != nil {
 			t.Fatal(err)
@@ -320,8 +321,20 @@ func TestVitalsAreChecked(t *testing.T) {
 			t.Errorf("%s is taken", text)
 		}
 	}
-	if (&Vitals{Far: many}).check() == nil {
-		t.Error("too many distances are taken")
+	cut := map[string]string{}
+	for name := range many {
+		cut[name] = "no route"
+	}
+	for _, v := range []Vitals{{Far: many}, {Rates: many}, {Cut: cut}} {
+		if v.check() == nil {
+			t.Error("too many distances are taken")
+		}
+		delete(many, "m0")
+		delete(cut, "m0")
+		if err := v.check(); err != nil {
+			t.Error(err)
+		}
+		many["m0"], cut["m0"] = 0.1, "no route"
 	}
 	var h Health
 	if err := h.UnmarshalText([]byte("ill")); err == nil {

@@ -217,6 +217,13 @@ func ReadState(ctx context.Context, c *Client, view *cluster.View, rules Rules) 
 	for _, r := range reports {
 		s.PutReport(r)
 	}
+	vitals, _, err := c.Vitals(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for name, v := range vitals { // the leader has judged them
+		s.machine(name).vitals = &v
+	}
 	s.PutMembers(view.Members(), view.Drained())
 	s.PutServers(view.Servers())
 	return s, nil

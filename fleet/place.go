@@ -438,5 +438,6 @@ func (s *State) Why(id string, at PieceID) string {
 		fmt.Fprintf(&text, "%-20s %d of %d servers free, score %d = %d - %d - %d + %d%s\n", name, m.free,
 			len(m.servers), load-warm-checkpoint+slow, load, warm, checkpoint, slow, why)
 	}
+	text.WriteString(s.whyGang(t, was))
 	return text.String()
 }

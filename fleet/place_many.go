@@ -77,8 +77,8 @@ func (s *State) sumsBut(t *step, fault []string) (x sums) {
 	return x
 }
 
-// findMany chooses servers of several machines of one build: of those that aren't slow, then of as few as possible,
-// then of near ones, then of those with the least score, by name. nil: there are none now.
+// findMany chooses servers of several machines of one build: of those that can reach each other, then that aren't slow,
+// then of as few as possible, then of near ones, then of those with the least score, by name. nil: there are none now.
 func (s *State) findMany(t *step, was *Piece, fault []string) []Server {
 	builds := map[string][]*machine{}
 	var free sums
@@ -114,6 +114,7 @@ func (s *State) findMany(t *step, was *Piece, fault []string) []Server {
 type choice struct {
 	gang     []Server
 	machines []*machine
+	cut      int     // pairs of which one can't reach the other
 	slow     int     // of the machines
 	apart    float64 // seconds between each two of them, together
 	near     int     // labels that each machine has in common with those before it
@@ -121,54 +122,53 @@ type choice struct {
 
 // before tells whether a choice is better than another one, which comes first where they are alike.
 func (c *choice) before(d *choice) bool {
-	return cmp.Or(cmp.Compare(len(d.gang), len(c.gang)), cmp.Compare(c.slow, d.slow),
+	return cmp.Or(cmp.Compare(len(d.gang), len(c.gang)), cmp.Compare(c.cut, d.cut), cmp.Compare(c.slow, d.slow),
 		cmp.Compare(len(c.machines), len(d.machines)), cmp.Compare(c.apart, d.apart), cmp.Compare(d.near, c.near)) < 0
 }
 
 // part is how many servers of a machine a gang may have that lacks so many.
 func (s *State) part(m *machine, lacks int) int { return min(s.freeOf(m), lacks, gangServers) }
 
-// choose makes a gang that begins with a machine: each next one is the one with the most servers of those that are
-// lacking, then the nearest one by what was measured, then by labels, then the one with the least score.
+// choose makes a gang that begins with a machine: each next one is the one that reaches most of those that were taken,
+// then that isn't slow, then the one with the most servers of those that are lacking, then the nearest one by what was
+// measured, then by labels, then the one with the least score.
 func (s *State) choose(first *machine, all []*machine, t *step, was *Piece) *choice {
-	c := &choice{}
-	for next := first; next != nil && len(c.gang) < t.gang() && len(c.machines) < gangMachines; {
-		c.slow += next.slow()
-		c.near += near(next, c.machines)
-		c.apart += apart(next, c.machines)
-		c.machines = append(c.machines, next)
+	c, doubted := &choice{}, was.doubted()
+	rest := make([]contender, 0, len(all))
+	for _, m := range all {
+		rest = append(rest, contender{machine: m})
+	}
+	next := slices.Index(all, first)
+	for next >= 0 && len(c.gang) < t.gang() && len(c.machines) < gangMachines {
+		m := rest[next]
+		rest = slices.Delete(rest, next, next+1)
+		c.slow += m.slow()
+		c.cut, c.near, c.apart = c.cut+m.cut, c.near+m.near, c.apart+m.apart
+		c.machines = append(c.machines, m.machine)
 		from := len(c.gang)
-		c.gang = s.pick(c.gang, next, min(t.gang(), len(c.gang)+gangServers))
+		c.gang = s.pick(c.gang, m.machine, min(t.gang(), len(c.gang)+gangServers))
 		for i := range c.gang[from:] {
-			c.gang[from+i].Address = next.Address
+			c.gang[from+i].Address = m.Address
 		}
 		lacks := t.gang() - len(c.gang)
-		next = nil
-		for _, m := range all {
-			if slices.Contains(c.machines, m) {
-				continue
-			}
-			if next == nil || cmp.Or(cmp.Compare(m.slow(), next.slow()),
-				cmp.Compare(s.part(next, lacks), s.part(m, lacks)),
-				cmp.Compare(apart(m, c.machines), apart(next, c.machines)),
-				cmp.Compare(near(next, c.machines), near(m, c.machines)),
-				cmp.Compare(score(m, t.experiment, was), score(next, t.experiment, was))) < 0 {
-				next = m
+		next = -1
+		if lacks == 0 {
+			break
+		}
+		for i := range rest {
+			rest[i].beside(m.machine, doubted)
+			if next < 0 || s.nearer(&rest[i], &rest[next], lacks, t, was) {
+				next = i
 			}
 		}
 	}
 	return c
 }
 
-// near is how many labels a machine has in common with others: machines of one rack are near each other when their
-// labels say so.
-func near(m *machine, others []*machine) (labels int) {
-	for _, other := range others {
-		for key, value := range m.Labels {
-			if other.Labels[key] == value {
-				labels++
-			}
-		}
-	}
-	return labels
+// nearer tells whether a machine becomes the next one of a gang, and not another one.
+func (s *State) nearer(a, b *contender, lacks int, t *step, was *Piece) bool {
+	return cmp.Or(cmp.Compare(a.cut, b.cut), cmp.Compare(a.slow(), b.slow()),
+		cmp.Compare(s.part(b.machine, lacks), s.part(a.machine, lacks)),
+		cmp.Compare(a.apart, b.apart), cmp.Compare(b.near, a.near),
+		cmp.Compare(score(a.machine, t.experiment, was), score(b.machine, t.experiment, was))) < 0
 }

@@ -20,7 +20,8 @@ const VitalsEvery = 2 * time.Second
 
 // Bounds of vitals.
 const (
-	maxFar = 64 // distances
+	maxFar = 64  // machines to which the way was measured, of each kind of figure
+	maxCut = 200 // bytes of why one can't be reached
 )
 
 // Vitals is how an agent's machine is, in the key fleet/vitals/MEMBER, which lives as long as the agent's session. An
@@ -35,12 +36,17 @@ type Vitals struct {
 	Refuses string `json:"refuses,omitempty"`
 	// Trial says that it is tried whether the executor starts something: one gang at a time.
 	Trial bool `json:"trial,omitempty"`
-	// Far is the measured round trip to other members, in seconds.
+	// Far is the measured round trip to other members, in seconds. To those that aren't named there is no distance.
 	Far map[string]float64 `json:"far,omitempty"`
+	// Rates are the bytes a second that the way to some of them carries, at least.
+	Rates map[string]float64 `json:"rates,omitempty"`
+	// Cut are members that can't be reached from here, and why.
+	Cut map[string]string `json:"cut,omitempty"`
 }
 
 func (v *Vitals) check() error {
-	errs := []error{line("refuses", v.Refuses, MaxReason), number("distances", len(v.Far), 0, maxFar)}
+	errs := []error{line("refuses", v.Refuses, MaxReason), number("distances", len(v.Far), 0, maxFar),
+		number("rates", len(v.Rates), 0, maxFar), number("members that can't be reached", len(v.Cut), 0, maxFar)}
 	for what, x := range map[string]float64{"processors": v.Processors, "memory": v.Memory, "disk": v.Disk} {
 		if !(x >= 0 && x <= 1) {
 			errs = append(errs, fmt.Errorf("%s: found %v, want a share, 0 to 1", what, x))
@@ -54,6 +60,15 @@ func (v *Vitals) check() error {
 		if !(x >= 0) || math.IsInf(x, 0) {
 			errs = append(errs, fmt.Errorf("far: found %v seconds, want 0 or more", x))
 		}
+	}
+	for name, x := range v.Rates {
+		errs = append(errs, filled("a member with a rate", name, maxName))
+		if !(x > 0) || math.IsInf(x, 0) {
+			errs = append(errs, fmt.Errorf("rates: found %v bytes a second, want more than 0", x))
+		}
+	}
+	for name, why := range v.Cut {
+		errs = append(errs, filled("a member that can't be reached", name, maxName), line("cut", why, maxCut))
 	}
 	return errors.Join(errs...)
 }

@@ -164,7 +164,7 @@ func agent(ctx context.Context, c *app.Call, s *metastore.Store, o cluster.Optio
 	if err != nil {
 		return err
 	}
-	stop, err := leadFleet(joining, s, m, &o, rulesOf(c))
+	stop, err := leadFleet(joining, s, m, &o, rulesOf(c), h)
 	if err != nil {
 		return err
 	}

@@ -165,7 +165,12 @@ func newFleetAgent(ctx context.Context, c *app.Call, s *metastore.Store, o *clus
 			return experiments.PlaceOf(url, c.String("group"), spec, p)
 		}}
 	if gangs {
-		ao.Runs = &gangRuns{h, c.Duration("grace") + leaveMore}
+		security, err := securityOf(c)
+		if err != nil {
+			return nil, err
+		}
+		h.ways = &ways{self: o.Name, security: security}
+		ao.Runs, ao.Ways, ao.Labels = &gangRuns{h, c.Duration("grace") + leaveMore}, h.ways, o.Labels
 		o.Roles = append(o.Roles, fleet.RoleGang)
 	}
 	a := fleetagent.New(ao)

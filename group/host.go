@@ -40,6 +40,7 @@ type hosting struct {
 	server  *offer.Server
 	starter *workerproc.Starter
 	names   *names // nil: none
+	ways    *ways  // nil: none is measured
 	nothing *limit // connections and offers that came to nothing
 
 	mu      sync.Mutex

@@ -12,9 +12,10 @@ import (
 )
 
 // leadFleet makes a member a candidate for leading the fleet, until the function that it returns is called: that may be
-// done again. rules that keep no experiments say that the member has no executor, and is no candidate.
+// done again. rules that keep no experiments say that the member has no executor, and is no candidate. h measures the
+// ways to the members that the candidate sees; nil: it doesn't.
 func leadFleet(ctx context.Context, s *metastore.Store, m *cluster.Membership, o *cluster.Options,
-	rules fleet.Rules) (stop func(), err error) {
+	rules fleet.Rules, h *hosting) (stop func(), err error) {
 	if rules.Keep == 0 {
 		return func() {}, nil
 	}
@@ -25,6 +26,9 @@ func leadFleet(ctx context.Context, s *metastore.Store, m *cluster.Membership, o
 	view, err := cluster.Open(ctx, s)
 	if err != nil {
 		return nil, err
+	}
+	if h != nil && h.ways != nil {
+		h.ways.view.Store(view)
 	}
 	leading, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

@@ -48,10 +48,12 @@ type Options struct {
 	Log      time.Duration // between two writings of its log; 5 s if 0
 	Sweep    time.Duration // between two sweeps of the executor; 120 s if 0
 	Vitals   time.Duration // between two looks at how the machine is; fleet.VitalsEvery if 0
-	// Far gives the measured round trip to other members, in seconds; nil: it isn't measured.
-	Far    func() map[string]float64
-	Report func(err error)  // gets what goes wrong where no caller waits; any goroutine calls it
-	Now    func() time.Time // for people; time.Now if nil
+
+	Ways   Ways              // to other machines; nil: they aren't measured
+	Labels map[string]string // of this machine, by which those are chosen that are measured where there are many
+	Pairs  time.Duration     // between two measurements, on average; 5 s if 0
+	Report func(err error)   // gets what goes wrong where no caller waits; any goroutine calls it
+	Now    func() time.Time  // for people; time.Now if nil
 }
 
 // Runs are the runs over several machines that a machine takes.
@@ -69,6 +71,9 @@ type Agent struct {
 
 	starts executor.Circuit // whether the executor starts what it is given
 
+	ways      *waysTable
+	vitalsNow chan chan struct{} // has vitals written, and what it gets closed then
+
 	mu    sync.Mutex
 	hosts map[cluster.Assignment]*server // which server has which partition
 }
@@ -80,11 +85,15 @@ func New(o Options) *Agent {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	a := &Agent{o: o, hosts: map[cluster.Assignment]*server{}}
+	a := &Agent{o: o, hosts: map[cluster.Assignment]*server{}, ways: newWaysTable(o.Member),
+		vitalsNow: make(chan chan struct{})}
 	a.closed, a.cancel = context.WithCancel(context.Background())
 	a.o.Vitals = cmp.Or(a.o.Vitals, fleet.VitalsEvery)
 	a.waiters.Go(a.sweep)
 	a.waiters.Go(a.sendVitals)
+	if a.o.Pairs = cmp.Or(o.Pairs, waysEvery); o.Ways != nil {
+		a.waiters.Go(a.measureWays)
+	}
 	return a
 }
 

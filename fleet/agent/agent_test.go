@@ -57,8 +57,17 @@ func setUp(t *testing.T) *fixture {
 	return setUpWith(t, func(e executor.Executor) executor.Executor { return e })
 }
 
+// setUpAs is setUp with other options.
+func setUpAs(t *testing.T, change func(o *agent.Options)) *fixture {
+	return setUpLike(t, func(e executor.Executor) executor.Executor { return e }, change)
+}
+
 // setUpWith is setUp; wrap gives the executor that the agent has.
 func setUpWith(t *testing.T, wrap func(executor.Executor) executor.Executor) *fixture {
+	return setUpLike(t, wrap, func(*agent.Options) {})
+}
+
+func setUpLike(t *testing.T, wrap func(executor.Executor) executor.Executor, change func(o *agent.Options)) *fixture {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	t.Cleanup(cancel)
 	f := &fixture{T: t, ctx: ctx, server: mem.NewServer(time.Hour), work: filepath.Join(t.TempDir(), "work")}
@@ -74,9 +83,11 @@ func setUpWith(t *testing.T, wrap func(executor.Executor) executor.Executor) *fi
 	l, err := local.Open(ctx, local.Options{Program: "/proc/self/exe", Work: f.work, Owner: "test/h1",
 		Env: []string{programVariable + "=1"}, Grace: 5 * time.Second, Fetch: own.Blob})
 	f.must(err)
-	f.agent = agent.New(agent.Options{Member: "h1", Store: own, Executor: wrap(l), Progress: 20 * time.Millisecond,
+	o := agent.Options{Member: "h1", Store: own, Executor: wrap(l), Progress: 20 * time.Millisecond,
 		Log: 20 * time.Millisecond, Sweep: 50 * time.Millisecond, Vitals: 20 * time.Millisecond, Report: f.report,
-		Place: func(s *fleet.Spec, p fleet.PieceID) string { return filepath.Join(s.Place, s.ID, p.String()) }})
+		Place: func(s *fleet.Spec, p fleet.PieceID) string { return filepath.Join(s.Place, s.ID, p.String()) }}
+	change(&o)
+	f.agent = agent.New(o)
 	f.member, err = cluster.Join(ctx, theirs, cluster.Options{Name: "h1", Version: "1", Slots: 3,
 		Runner: f.agent.Runner, Report: f.report})
 	f.must(err)

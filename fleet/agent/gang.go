@@ -28,17 +28,25 @@ func machines(gang []fleet.Server) (all []executor.Machine) {
 	return all
 }
 
-// check refuses a partition of an attempt that doesn't count, or isn't this machine's.
-func (a *Agent) check(ctx context.Context, as cluster.Assignment, id fleet.AttemptID) error {
+// check refuses a partition of an attempt that doesn't count, or isn't this machine's, and gives the machines of others.
+func (a *Agent) check(ctx context.Context, as cluster.Assignment, id fleet.AttemptID) ([]executor.Machine, error) {
 	p, err := a.o.Store.Piece(ctx, as.Experiment, id.PieceID)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if p.Attempt != id.Attempt || !p.State.Holds() || as.Partition >= len(p.Gang) ||
 		p.Gang[as.Partition].Member != a.o.Member {
-		return fmt.Errorf("%w: %s: found attempt %d, %v, of %v", ErrOld, as.String(), p.Attempt, p.State, p.Gang)
+		return nil, fmt.Errorf("%w: %s: found attempt %d, %v, of %v", ErrOld, as.String(), p.Attempt, p.State, p.Gang)
 	}
-	return nil
+	return machines(p.Gang), nil
+}
+
+// namesOf are the names of machines.
+func namesOf(all []executor.Machine) (names []string) {
+	for _, m := range all {
+		names = append(names, m.Name)
+	}
+	return names
 }
 
 // Claim is how many servers this machine has for the run of a name, which other machines ask to take part in it; false:

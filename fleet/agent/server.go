@@ -23,6 +23,8 @@ type server struct {
 	ended func(error)
 	as    cluster.Assignment
 	work  *work // of partition 0, from Initialize on
+
+	others []executor.Machine // of a gang over several, which partition 0 leads
 }
 
 // work is an attempt that this agent simulates.
@@ -55,7 +57,7 @@ func (s *server) Initialize(ctx context.Context, as cluster.Assignment) ([]strin
 		return nil, err
 	}
 	if as.Partition > 0 {
-		if err := s.a.check(ctx, as, id); err != nil {
+		if s.others, err = s.a.check(ctx, as, id); err != nil {
 			return nil, err
 		}
 		s.a.host(as, s)
@@ -157,6 +159,7 @@ func (s *server) Terminate(ctx context.Context) error {
 	s.a.host(s.as, nil)
 	s.work = nil
 	if w == nil {
+		s.a.ways.forget(namesOf(s.others), true)
 		return s.a.endRun(ctx, s.as)
 	}
 	close(w.giveUp)
@@ -247,6 +250,9 @@ func (w *work) end(run executor.Run) {
 			r.State = fleet.Failed
 		}
 		failed = errors.New(e.Message)
+		if e.Type == fleet.ErrorMachine {
+			w.a.recheck(namesOf(w.job.Machines))
+		}
 	}
 	if !w.reported(r) {
 		return // the server gives it up, or the agent ends

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"strconv"
 	"time"
 
 	"github.com/disco-sim/disco/fleet"
@@ -22,6 +23,7 @@ const vitalsAtLeast = 10 * time.Second
 func (a *Agent) sendVitals() {
 	vital, ok := a.o.Executor.(executor.Vital)
 	if !ok {
+		a.sendNone()
 		return
 	}
 	var last fleet.Vitals
@@ -30,8 +32,11 @@ func (a *Agent) sendVitals() {
 	timer := time.NewTimer(rand.N(a.o.Vitals) + a.o.Vitals/2)
 	defer timer.Stop()
 	for {
+		var told chan struct{}
 		select {
 		case <-timer.C:
+		case told = <-a.vitalsNow:
+			due = time.Time{}
 		case <-a.closed.Done():
 			return
 		}
@@ -54,8 +59,23 @@ func (a *Agent) sendVitals() {
 				a.o.Report(fmt.Errorf("the vitals of %s can't be written: %w", a.o.Member, err))
 			}
 		}
+		if told != nil {
+			close(told)
+		}
 		timer.Reset(a.o.Vitals)
 		due = time.Now().Add(a.o.Vitals)
+	}
+}
+
+// sendNone answers who wants vitals written, of an executor that has none.
+func (a *Agent) sendNone() {
+	for {
+		select {
+		case told := <-a.vitalsNow:
+			close(told)
+		case <-a.closed.Done():
+			return
+		}
 	}
 }
 
@@ -71,7 +91,7 @@ func (a *Agent) putVitals(v fleet.Vitals) error {
 // same tells whether vitals say the same, but for how busy the processors are.
 func same(a, b *fleet.Vitals) bool {
 	return a.Memory == b.Memory && a.Disk == b.Disk && a.Lag == b.Lag && a.Refuses == b.Refuses && a.Trial == b.Trial &&
-		maps.Equal(a.Far, b.Far)
+		maps.Equal(a.Far, b.Far) && maps.Equal(a.Rates, b.Rates) && maps.Equal(a.Cut, b.Cut)
 }
 
 // fill adds what the agent knows itself.
@@ -81,9 +101,7 @@ func (a *Agent) fill(v *fleet.Vitals) {
 	if open := (*executor.OpenError)(nil); errors.As(why, &open) {
 		v.Refuses = oneLine(open.Why.Error())
 	}
-	if a.o.Far != nil {
-		v.Far = a.o.Far()
-	}
+	a.ways.fill(v)
 }
 
 // oneLine makes a text one line.
@@ -107,4 +125,10 @@ func (w *work) judge(run executor.Run) {
 	default:
 		w.started(executor.HasFailed, errors.New(e.Message))
 	}
+}
+
+// digits is a figure without what measurements don't know.
+func digits(x float64) float64 {
+	short, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 2, 64), 64) // what was formatted can be parsed
+	return short
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"time"
 
 	"google.golang.org/grpc"
@@ -81,6 +82,39 @@ func (c *Client) look(ctx context.Context) (*Looked, error) {
 	ahead := time.Duration(s.Came-asked)/2 + time.Duration(s.Went-asked-int64(took))/2
 	return &Looked{s, took - there, ahead}, nil
 }
+
+// Rate measures how many bytes a second reach the agent at least: questions that carry some, all at a time, of which the
+// agent reads nothing. A first time warms the way up. roundTrip is what an empty question takes.
+func (c *Client) Rate(ctx context.Context, roundTrip time.Duration) (bytes float64, err error) {
+	noise := make([]byte, rateBytes)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(noise) // so that nothing on the way makes it shorter
+	took := time.Duration(0)
+	for range 2 {
+		began := time.Now()
+		failed := make(chan error, rateCalls)
+		for range rateCalls {
+			go func() {
+				var answer wrapperspb.BytesValue
+				failed <- c.conn.Invoke(ctx, "/"+serviceName+"/"+lookMethod, &wrapperspb.BytesValue{Value: noise},
+					&answer)
+			}()
+		}
+		for range rateCalls {
+			err = errors.Join(err, <-failed)
+		}
+		if err != nil {
+			return 0, c.conn.Explain(ctx, err)
+		}
+		took = time.Since(began)
+	}
+	return rateCalls * rateBytes / max(took-roundTrip, took/10, time.Microsecond).Seconds(), nil
+}
+
+// What is sent to measure a rate: fewer calls than an agent answers at a time.
+const (
+	rateCalls = 8
+	rateBytes = 60 << 10
+)
 
 // Offered is an offer that an agent has accepted.
 type Offered struct {
