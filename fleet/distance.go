@@ -42,7 +42,7 @@ func way(a, b *machine) (w between) {
 		if x := v.Rates[name]; x > 0 && (w.rate == 0 || x < w.rate) {
 			w.rate = x
 		}
-		if why, is := v.Cut[name]; is && w.cut == "" {
+		if why, is := v.Unreachable[name]; is && w.cut == "" {
 			w.cut = fmt.Sprintf("%s can't reach %s: %s", pair[0].Name, name, why)
 		}
 	}
@@ -115,7 +115,7 @@ func (c *contender) beside(taken *machine, doubted map[string]bool) {
 func cut(a, b *machine) bool {
 	for _, pair := range [2][2]*machine{{a, b}, {b, a}} {
 		if v := pair[0].vitals; v != nil {
-			if _, is := v.Cut[pair[1].Name]; is {
+			if _, is := v.Unreachable[pair[1].Name]; is {
 				return true
 			}
 		}
@@ -156,8 +156,9 @@ func (s *State) whyGang(t *step, was *Piece) string {
 		return ""
 	}
 	var text strings.Builder
-	fmt.Fprintf(&text, "its gang %s on %s: of those that are whole the one with the fewest pairs that are cut off, then "+
-		"slow machines, machines, the shortest ways, the most labels in common\n", verb, strings.Join(names, ", "))
+	fmt.Fprintf(&text, "its gang %s on %s: of those that are whole the one with the fewest pairs that can't reach "+
+		"each other, then the fewest slow machines and machines, the shortest ways, the most labels in common\n", verb,
+		strings.Join(names, ", "))
 	pairs := 0
 	for i, a := range names {
 		for _, b := range names[:i] {
@@ -165,7 +166,7 @@ func (s *State) whyGang(t *step, was *Piece) string {
 				continue
 			}
 			w := way(s.machine(a), s.machine(b))
-			fmt.Fprintf(&text, "%-20s %s, %d labels in common\n", b+" - "+a, &w,
+			fmt.Fprintf(&text, "%-20s %s; labels in common: %d\n", b+" - "+a, &w,
 				near(s.machine(a), s.machine(b)))
 		}
 	}
@@ -178,8 +179,8 @@ func (s *State) whyGang(t *step, was *Piece) string {
 // whyPairs bounds what people are shown of the ways in a gang.
 const whyPairs = 50
 
-// ReadCuts reads which machines of a group say that they can't reach others, and which, for people.
-func ReadCuts(ctx context.Context, store *metastore.Store) (texts map[string]string, err error) {
+// ReadUnreachable reads which machines of a group say that they can't reach others, and which, for people.
+func ReadUnreachable(ctx context.Context, store *metastore.Store) (texts map[string]string, err error) {
 	all, _, err := (&Client{store: store}).Vitals(ctx)
 	for name, v := range all {
 		if text := v.cutOff(); text != "" {
@@ -194,14 +195,14 @@ func ReadCuts(ctx context.Context, store *metastore.Store) (texts map[string]str
 
 // cutOff says which machines one can't reach; "": it reaches all that it has tried.
 func (v *Vitals) cutOff() string {
-	names := slices.Sorted(maps.Keys(v.Cut))
+	names := slices.Sorted(maps.Keys(v.Unreachable))
 	switch len(names) {
 	case 0:
 		return ""
 	case 1:
-		return fmt.Sprintf("can't reach %s (%s)", names[0], v.Cut[names[0]])
+		return fmt.Sprintf("can't reach %s (%s)", names[0], v.Unreachable[names[0]])
 	}
-	return fmt.Sprintf("can't reach %s (%s), and %d more", names[0], v.Cut[names[0]], len(names)-1)
+	return fmt.Sprintf("can't reach %s (%s), and %d more", names[0], v.Unreachable[names[0]], len(names)-1)
 }
 
 // near is how many labels two machines have in common: those of one rack are near each other when their labels say so.

@@ -19,7 +19,7 @@ func (b *bench) gangOf(id string) string {
 // and never on two that can't reach each other while others can.
 func TestNear(t *testing.T) {
 	far := func(pairs ...any) Vitals {
-		v := Vitals{Far: map[string]float64{}, Rates: map[string]float64{}, Cut: map[string]string{}}
+		v := Vitals{Far: map[string]float64{}, Rates: map[string]float64{}, Unreachable: map[string]string{}}
 		for i := 0; i < len(pairs); i += 2 {
 			switch name := pairs[i].(string); x := pairs[i+1].(type) {
 			case float64:
@@ -27,7 +27,7 @@ func TestNear(t *testing.T) {
 			case int:
 				v.Rates[name] = float64(x)
 			case string:
-				v.Cut[name] = x
+				v.Unreachable[name] = x
 			}
 		}
 		return v
@@ -53,8 +53,8 @@ func TestNear(t *testing.T) {
 		{"cut off", 2, 1, map[string]Vitals{"m0": far("m1", "no route")}, "m0 m2"},
 		{"cut off, by what the other one says, and near by what the one says", 2, 1,
 			map[string]Vitals{"m0": far("m1", 0.0001, "m2", 0.3), "m1": far("m0", "no route")}, "m0 m2"},
-		{"rather on more machines than on two that are cut off", 3, 2, map[string]Vitals{"m0": far("m1", "no", "m2", "no",
-			"m3", "no"), "m1": far("m2", "no")}, "m1 m3"},
+		{"the only two that aren't cut off", 3, 2, map[string]Vitals{"m0": far("m1", "no", "m2", "no", "m3", "no"),
+			"m1": far("m2", "no")}, "m1 m3"},
 		{"all are cut off: it is tried", 2, 1, map[string]Vitals{"m0": far("m1", "no", "m2", "no", "m3", "no"),
 			"m1": far("m2", "no", "m3", "no"), "m2": far("m3", "no")}, "m0 m1"},
 	} {
@@ -75,7 +75,7 @@ func TestCutIsFewest(t *testing.T) {
 	b := newBench(t, 4, 2, Rules{})
 	b.be("m2-0", cluster.Broken, nil) // m2 and m3 have one server each
 	b.be("m3-0", cluster.Broken, nil)
-	b.vitals(map[string]Vitals{"m0": {Cut: map[string]string{"m1": "no route"}}})
+	b.vitals(map[string]Vitals{"m0": {Unreachable: map[string]string{"m1": "no route"}}})
 	b.submit("e", 1, 4)
 	b.decide(0)
 	if got := b.gangOf("e"); got != "m0 m2 m3" {
@@ -110,8 +110,8 @@ func TestFailedTogether(t *testing.T) {
 	}{
 		{"nobody knows whose fault it is", "", nil, "m0 m2", 0},
 		{"one is at fault", "m1", nil, "m0 m2", 1},
-		{"the way is", "m1", map[string]Vitals{"m0": {Cut: map[string]string{"m1": "no route"}}}, "m0 m2", 0},
-		{"the way to another one is", "m1", map[string]Vitals{"m2": {Cut: map[string]string{"m1": "no route"}}},
+		{"the way is", "m1", map[string]Vitals{"m0": {Unreachable: map[string]string{"m1": "no route"}}}, "m0 m2", 0},
+		{"the way to another one is", "m1", map[string]Vitals{"m2": {Unreachable: map[string]string{"m1": "no route"}}},
 			"m0 m2", 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -136,11 +136,12 @@ func TestFailedTogether(t *testing.T) {
 func TestWhyGang(t *testing.T) {
 	b := newBench(t, 4, 1, Rules{})
 	b.vitals(map[string]Vitals{"m0": {Far: map[string]float64{"m1": 0.00021}, Rates: map[string]float64{"m1": 1.1e8},
-		Cut: map[string]string{"m2": "no route"}}, "m1": {Far: map[string]float64{"m2": 0.02}}})
+		Unreachable: map[string]string{"m2": "no route"}},
+		"m1": {Far: map[string]float64{"m2": 0.02}}})
 	b.submit("e", 1, 2)
-	want := "its gang would be on m0, m1: of those that are whole the one with the fewest pairs that are cut off, then " +
-		"slow machines, machines, the shortest ways, the most labels in common\n" +
-		"m0 - m1              0.21 ms, 110 MB/s, 0 labels in common\n"
+	want := "its gang would be on m0, m1: of those that are whole the one with the fewest pairs that can't reach " +
+		"each other, then the fewest slow machines and machines, the shortest ways, the most labels in common\n" +
+		"m0 - m1              0.21 ms, 110 MB/s; labels in common: 0\n"
 	if got := b.Why("e", PieceID{}); !strings.HasSuffix(got, want) {
 		t.Errorf("found:\n%swant at its end:\n%s", got, want)
 	}
@@ -150,7 +151,7 @@ func TestWhyGang(t *testing.T) {
 		t.Errorf("found:\n%s", got)
 	}
 	if got := b.Why("f", PieceID{}); !strings.Contains(got, "its gang would be on m2, m3") ||
-		!strings.Contains(got, "m2 - m3              not measured, 0 labels in common\n") {
+		!strings.Contains(got, "m2 - m3              not measured; labels in common: 0\n") {
 		t.Errorf("found:\n%s", got)
 	}
 	v := b.machine("m0").vitals

@@ -311,8 +311,8 @@ func TestVitalsAreChecked(t *testing.T) {
 		many[fmt.Sprint("m", i)] = 0.1
 	}
 	for _, text := range []string{`{"memory":1.1}`, `{"disk":-0.1}`, `{"lag_ns":-1}`, `{"far":{"a":-1}}`,
-		`{"refuses":"two\nlines"}`, `{"rates":{"a":0}}`, `{"rates":{"":1}}`, `{"cut":{"a":"two\nlines"}}`,
-		`{"cut":{"":"no route"}}`, `{"cut":{"a":"` + strings.Repeat("x", maxCut+1) + `"}}`} {
+		`{"refuses":"two\nlines"}`, `{"rates":{"a":0}}`, `{"rates":{"":1}}`, `{"unreachable":{"a":"two\nlines"}}`,
+		`{"unreachable":{"":"no route"}}`, `{"unreachable":{"a":"` + strings.Repeat("x", maxCut+1) + `"}}`} {
 		var v Vitals
 		if err := json.Unmarshal([]byte(text), &v); err != nil {
 			t.Fatal(err)
@@ -325,7 +325,7 @@ func TestVitalsAreChecked(t *testing.T) {
 	for name := range many {
 		cut[name] = "no route"
 	}
-	for _, v := range []Vitals{{Far: many}, {Rates: many}, {Cut: cut}} {
+	for _, v := range []Vitals{{Far: many}, {Rates: many}, {Unreachable: cut}} {
 		if v.check() == nil {
 			t.Error("too many distances are taken")
 		}

@@ -40,13 +40,14 @@ type Vitals struct {
 	Far map[string]float64 `json:"far,omitempty"`
 	// Rates are the bytes a second that the way to some of them carries, at least.
 	Rates map[string]float64 `json:"rates,omitempty"`
-	// Cut are members that can't be reached from here, and why.
-	Cut map[string]string `json:"cut,omitempty"`
+	// Unreachable are members that can't be reached from here, and why.
+	Unreachable map[string]string `json:"unreachable,omitempty"`
 }
 
 func (v *Vitals) check() error {
 	errs := []error{line("refuses", v.Refuses, MaxReason), number("distances", len(v.Far), 0, maxFar),
-		number("rates", len(v.Rates), 0, maxFar), number("members that can't be reached", len(v.Cut), 0, maxFar)}
+		number("rates", len(v.Rates), 0, maxFar),
+		number("members that can't be reached", len(v.Unreachable), 0, maxFar)}
 	for what, x := range map[string]float64{"processors": v.Processors, "memory": v.Memory, "disk": v.Disk} {
 		if !(x >= 0 && x <= 1) {
 			errs = append(errs, fmt.Errorf("%s: found %v, want a share, 0 to 1", what, x))
@@ -67,8 +68,8 @@ func (v *Vitals) check() error {
 			errs = append(errs, fmt.Errorf("rates: found %v bytes a second, want more than 0", x))
 		}
 	}
-	for name, why := range v.Cut {
-		errs = append(errs, filled("a member that can't be reached", name, maxName), line("cut", why, maxCut))
+	for name, why := range v.Unreachable {
+		errs = append(errs, filled("a member that can't be reached", name, maxName), line("unreachable", why, maxCut))
 	}
 	return errors.Join(errs...)
 }

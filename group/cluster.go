@@ -120,7 +120,7 @@ type picture struct {
 	Servers   []cluster.Server  `json:"servers"`
 	Drained   []string          `json:"drained"`
 	Health    healths           `json:"health,omitempty"`    // of machines that simulate experiments; others are good
-	CutOff    map[string]string `json:"cut_off,omitempty"`   // machines that can't reach others of the group, and which
+	Apart     map[string]string `json:"apart,omitempty"`     // machines that can't reach others of the group, and which
 	Malformed map[string]string `json:"malformed,omitempty"` // members whose values can't be read
 }
 
@@ -154,11 +154,12 @@ func look(ctx context.Context, c *app.Call, s *metastore.Store, v *cluster.View,
 	if err != nil && (ctx.Err() != nil || !c.Bool("watch")) {
 		return nil, err
 	}
-	cuts, err := fleet.ReadCuts(limited, s)
+	apart, err := fleet.ReadUnreachable(limited, s)
 	if err != nil && (ctx.Err() != nil || !c.Bool("watch")) {
 		return nil, err
 	}
-	p := &picture{Leader: leader.Member, Health: health, CutOff: cuts, Members: append([]cluster.Member{}, v.Members()...),
+	p := &picture{Leader: leader.Member, Health: health, Apart: apart,
+		Members: append([]cluster.Member{}, v.Members()...),
 		Servers: append([]cluster.Server{}, v.Servers()...), Drained: append([]string{}, v.Drained()...)}
 	for name, err := range v.Malformed() {
 		if p.Malformed == nil {
@@ -269,7 +270,7 @@ func (p *picture) members(out *strings.Builder) {
 		if h, not := p.Health[m.Name]; not && h.Health != fleet.Gone {
 			note = append(note, fmt.Sprintf("%v: %s", h.Health, h.Reason))
 		}
-		if why := p.CutOff[m.Name]; why != "" {
+		if why := p.Apart[m.Name]; why != "" {
 			note = append(note, why)
 		}
 		rows = append(rows, []string{m.Name, string(m.Status), groupcall.Since(m.Since), fmt.Sprint(m.Slots), m.Version,

@@ -160,7 +160,8 @@ func (h *byHand) comparesGang(id, text, self string) {
 	file := filepath.Join(dir, "tiny.yml")
 	h.must(os.WriteFile(file, []byte(text), 0o600))
 	fromFleet, local := filepath.Join(dir, "fleet.json"), filepath.Join(dir, "local.json")
-	if r := runs(h.T, "results", id, "--store", h.url, "--json", fromFleet, "--program", self); r.status != 0 {
+	if r := runs(h.T, append([]string{"results", id, "--store", h.url, "--json", fromFleet, "--program", self},
+		h.certs...)...); r.status != 0 {
 		h.Fatalf("%+v", r)
 	}
 	if r := runs(h.T, "run", file, "--seed", "3", "--set", "tokens=3", "--json", local); r.status != 0 {

@@ -36,17 +36,25 @@ type byHand struct {
 	client *fleet.Client
 	view   *cluster.View
 
-	tries bool // agents that didn't come up are started again
+	tries bool                // agents that didn't come up are started again
+	enter map[string][]string // what stands before an agent's command, by its name
+	certs []string            // flags by which the store is reached
 }
 
 // openByHand opens the group.
 func openByHand(t *testing.T) *byHand {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	t.Cleanup(cancel)
-	h := &byHand{T: t, ctx: ctx, url: etcd(ctx, t)}
+	return openGroup(t, ctx, etcd(ctx, t), dial.Options{})
+}
+
+// openGroup is openByHand for a store that is there, which options reach.
+func openGroup(t *testing.T, ctx context.Context, url string, o dial.Options) *byHand {
+	h := &byHand{T: t, ctx: ctx, url: url}
 	var err error
-	h.store, err = dial.Open(ctx, dial.Options{URL: h.url, Store: metastore.Options{Group: "disco",
-		Base: append(cluster.Base(), fleet.Base()...)}})
+	h.store, err = dial.Open(ctx, dial.Options{URL: h.url, CA: o.CA, Cert: o.Cert, Key: o.Key,
+		Store: metastore.Options{Group: "disco",
+			Base: append(cluster.Base(), fleet.Base()...)}})
 	h.must(err)
 	t.Cleanup(func() { h.must(h.store.Close()) })
 	h.client, err = fleet.New(ctx, h.store, fleet.Options{})
@@ -107,6 +115,11 @@ func (h *byHand) again(was *agentProcess) *agentProcess {
 	a := &agentProcess{h: h, name: was.name, work: was.work, program: was.program, more: was.more}
 	a.cmd, a.stdout, a.stderr = command(append([]string{"agent", "--store", h.url, "--name", a.name, "--slots", "2",
 		"--executor", "local", "--work", a.work, "--program", a.program, "--grace", "5s"}, a.more...)...)
+	a.cmd.Args = append(a.cmd.Args, h.certs...)
+	if in := h.enter[a.name]; in != nil {
+		own := append(slices.Clone(in), selfProgram(h.T))
+		a.cmd.Path, a.cmd.Args = "/usr/bin/env", slices.Concat([]string{"env"}, own, a.cmd.Args[1:])
+	}
 	h.must(a.cmd.Start())
 	h.Cleanup(a.end)
 	ctx, cancel := context.WithCancel(h.ctx)

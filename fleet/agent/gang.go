@@ -28,7 +28,7 @@ func machines(gang []fleet.Server) (all []executor.Machine) {
 	return all
 }
 
-// check refuses a partition of an attempt that doesn't count, or isn't this machine's, and gives the machines of others.
+// check refuses a partition of an attempt that doesn't count, or isn't this machine's, and gives the gang's machines.
 func (a *Agent) check(ctx context.Context, as cluster.Assignment, id fleet.AttemptID) ([]executor.Machine, error) {
 	p, err := a.o.Store.Piece(ctx, as.Experiment, id.PieceID)
 	if err != nil {

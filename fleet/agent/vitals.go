@@ -91,7 +91,7 @@ func (a *Agent) putVitals(v fleet.Vitals) error {
 // same tells whether vitals say the same, but for how busy the processors are.
 func same(a, b *fleet.Vitals) bool {
 	return a.Memory == b.Memory && a.Disk == b.Disk && a.Lag == b.Lag && a.Refuses == b.Refuses && a.Trial == b.Trial &&
-		maps.Equal(a.Far, b.Far) && maps.Equal(a.Rates, b.Rates) && maps.Equal(a.Cut, b.Cut)
+		maps.Equal(a.Far, b.Far) && maps.Equal(a.Rates, b.Rates) && maps.Equal(a.Unreachable, b.Unreachable)
 }
 
 // fill adds what the agent knows itself.

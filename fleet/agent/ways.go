@@ -198,10 +198,10 @@ func (t *waysTable) fill(v *fleet.Vitals) {
 			v.Rates[name] = digits(w.rate)
 		}
 		if w.cut != "" {
-			if v.Cut == nil {
-				v.Cut = map[string]string{}
+			if v.Unreachable == nil {
+				v.Unreachable = map[string]string{}
 			}
-			v.Cut[name] = w.cut
+			v.Unreachable[name] = w.cut
 		}
 	}
 }

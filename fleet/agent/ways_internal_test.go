@@ -53,10 +53,10 @@ func TestWaysAreBounded(t *testing.T) {
 	}
 	var v fleet.Vitals
 	a.fill(&v)
-	if len(v.Far)+len(v.Cut) != peersMax || len(v.Cut) == 0 || len(v.Rates) != len(v.Far) {
-		t.Errorf("found %d distances, %d rates and %d cuts", len(v.Far), len(v.Rates), len(v.Cut))
+	if len(v.Far)+len(v.Unreachable) != peersMax || len(v.Unreachable) == 0 || len(v.Rates) != len(v.Far) {
+		t.Errorf("found %d distances, %d rates and %d cuts", len(v.Far), len(v.Rates), len(v.Unreachable))
 	}
-	for name, why := range v.Cut {
+	for name, why := range v.Unreachable {
 		if len(why) > cutMax || strings.Contains(why, "\n") || v.Far[name] != 0 {
 			t.Errorf("found %q, and %v seconds", why, v.Far[name])
 		}
@@ -65,7 +65,7 @@ func TestWaysAreBounded(t *testing.T) {
 	if v = (fleet.Vitals{}); len(a.known) > 0 || a.next(now) != nil {
 		t.Error("machines that are gone are kept")
 	}
-	if a.fill(&v); v.Far != nil || v.Cut != nil {
+	if a.fill(&v); v.Far != nil || v.Unreachable != nil {
 		t.Errorf("found %+v", v)
 	}
 }

@@ -45,13 +45,13 @@ func TestWays(t *testing.T) {
 	w := &fakeWays{asked: map[string]int{}}
 	f := setUpAs(t, func(o *agent.Options) { o.Ways, o.Pairs = w, 10*time.Millisecond })
 	f.awaitVitals("distances", func(v *fleet.Vitals) bool {
-		return len(v.Far) == 2 && v.Far["h3"] == 0.00021 && v.Rates["h2"] == 1.1e8 && len(v.Cut) == 0
+		return len(v.Far) == 2 && v.Far["h3"] == 0.00021 && v.Rates["h2"] == 1.1e8 && len(v.Unreachable) == 0
 	})
 	w.mu.Lock()
 	w.cut = true
 	w.mu.Unlock()
 	f.awaitVitals("a cut", func(v *fleet.Vitals) bool {
-		return len(v.Far) == 1 && v.Far["h2"] > 0 && v.Cut["h3"] == "no route to h3:1" && v.Rates["h3"] == 0
+		return len(v.Far) == 1 && v.Far["h2"] > 0 && v.Unreachable["h3"] == "no route to h3:1" && v.Rates["h3"] == 0
 	})
 	w.mu.Lock()
 	if w.rates != 2 {

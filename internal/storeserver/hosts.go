@@ -10,6 +10,7 @@ import (
 	"net"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -141,6 +142,20 @@ func (h *Hosts) Split(switches ...int) error {
 			on = switches[i]
 		}
 		if err := command("ip", "link", "set", portName(i), "master", switchName(on)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Apart has some hosts on a switch not reach each other, and all others as before. Apart() heals it.
+func (h *Hosts) Apart(hosts ...int) error {
+	for i := range h.hosts {
+		isolated := "off"
+		if slices.Contains(hosts, i) {
+			isolated = "on"
+		}
+		if err := command("ip", "link", "set", portName(i), "type", "bridge_slave", "isolated", isolated); err != nil {
 			return err
 		}
 	}

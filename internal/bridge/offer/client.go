@@ -83,8 +83,8 @@ func (c *Client) look(ctx context.Context) (*Looked, error) {
 	return &Looked{s, took - there, ahead}, nil
 }
 
-// Rate measures how many bytes a second reach the agent at least: questions that carry some, all at a time, of which the
-// agent reads nothing. A first time warms the way up. roundTrip is what an empty question takes.
+// Rate measures how many bytes a second reach the agent at least: questions that carry some, all at a time, of which
+// the agent reads nothing. A first time warms the way up. roundTrip is what an empty question takes.
 func (c *Client) Rate(ctx context.Context, roundTrip time.Duration) (bytes float64, err error) {
 	noise := make([]byte, rateBytes)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(noise) // so that nothing on the way makes it shorter
