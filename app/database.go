@@ -28,6 +28,9 @@ func databaseFlag() cli.Flag {
 // files reads the files of scenarios, and databases, which a process beside this one does. It gives up when cfg.Stop,
 // as it is then, asks for an end; nil: nothing asks for one.
 func (p *program) files(c *cli.Context, cfg *launch.Config) *scenario.Files {
+	if dir := c.String(graphFilesFlag); dir != "" {
+		return graphFiles(dir)
+	}
 	url := cmp.Or(c.String("db"), os.Getenv("DISCO_DB"))
 	if url == "" {
 		return &scenario.Files{}

@@ -75,8 +75,8 @@ type document struct {
 
 	Warmup *warmupRow `json:"warmup,omitempty"` // that was found (warmup: auto)
 
-	Requirements []requirementRow   `json:"requirements,omitempty"` // of --require
-	Exports      map[string]float64 `json:"exports,omitempty"`      // of merge --export, by the figure's name
+	Requirements []requirementRow `json:"requirements,omitempty"` // of --require
+	Exports      map[string]any   `json:"exports,omitempty"`      // of merge --export, by the figure's name
 
 	Until *untilRow `json:"until,omitempty"` // what came of --until
 

@@ -111,16 +111,26 @@ func (row *sweepRow) export(names []string) error {
 			return usage("--%s: found %s, which isn't the same on each machine: want a figure of the model", exportFlag,
 				name)
 		}
-		x, err := row.figure("--"+exportFlag, name)
+		x, err := row.exported(name)
 		if err != nil {
 			return err
 		}
 		if row.Exports == nil {
-			row.Exports = map[string]float64{}
+			row.Exports = map[string]any{}
 		}
 		row.Exports[name] = x
 	}
 	return nil
+}
+
+// exported is a figure, or what else the results have under a name that is one value, as text.
+func (row *sweepRow) exported(name string) (any, error) {
+	for _, c := range row.cells {
+		if c.name == name && !c.number {
+			return c.text, nil
+		}
+	}
+	return row.figure("--"+exportFlag, name)
 }
 
 // figure is the figure of a name that a flag has.

@@ -41,7 +41,7 @@ func (p *program) runCommand() *cli.Command {
 		Usage: "runs a scenario and shows its results",
 		Description: "Reads the scenario in FILE (- for standard input), runs it and prints its results.\n" +
 			"Flags may stand before and behind FILE.",
-		Flags: append(runFlags(), horizonFlag(), warmupFlag(), databaseFlag()),
+		Flags: append(runFlags(), horizonFlag(), warmupFlag(), databaseFlag(), graphFilesOption()),
 	}, func(c *cli.Context) error {
 		file, err := p.oneFile(c.Args().Slice())
 		if err != nil {

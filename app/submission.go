@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/disco-sim/disco/internal/graphdata"
 	"github.com/disco-sim/disco/internal/launch"
 	"github.com/disco-sim/disco/internal/submission"
 	"github.com/disco-sim/disco/internal/sweep"
@@ -20,12 +21,12 @@ import (
 
 // submissionCommand checks a scenario for `submit`, which has no models, by the code of run.
 func (p *program) submissionCommand() *cli.Command {
-	of := []string{"seed", "replications", "sweep", "set", "workers", "until", "figure", "require"}
+	of := []string{"seed", "replications", "sweep", "set", "workers", "until", "figure", "require", "records"}
 	flags := slices.DeleteFunc(runFlags(), func(f cli.Flag) bool { return !slices.Contains(of, f.Names()[0]) })
 	c := p.withParameters(cli.Command{
 		Name:  submission.Command,
 		Usage: "is what submit starts to check a scenario; no command for people",
-		Flags: append(flags, horizonFlag(), warmupFlag(),
+		Flags: append(flags, horizonFlag(), warmupFlag(), databaseFlag(),
 			&cli.StringFlag{Name: submission.Into, Usage: "an empty `FOLDER`"}),
 	}, func(c *cli.Context) error {
 		if c.String(submission.Into) == "" {
@@ -72,6 +73,7 @@ func (p *program) submission(c *cli.Context) (*submission.Submission, error) {
 	s := &submission.Submission{File: filepath.Base(doc.File()), Version: Version(), Args: submissionArgs(c, cfg),
 		Sweep: o.sweeps, Until: c.StringSlice("until"), Figures: o.named, Replications: cfg.Replications,
 		Workers: cfg.Workers, Text: doc.Text()}
+	graph := false
 	for i, point := range points {
 		l, err := p.submissionPoint(o, doc, point)
 		if err != nil {
@@ -79,18 +81,18 @@ func (p *program) submission(c *cli.Context) (*submission.Submission, error) {
 		}
 		if i == 0 {
 			remark(p.stderr, l.Scenario())
-			if err := p.checkSaved(c.Context, o, l, point); err != nil {
+			if err := cmp.Or(o.checkKind(l.Scenario()), p.checkSaved(c.Context, o, l, point)); err != nil {
 				return nil, err
 			}
-		}
-		if l.GraphDigest() != "" {
-			return nil, usage("%s: found a graph: section, whose database machines that simulate it might not reach: "+
-				"want a scenario without one", s.File)
 		}
 		if err := addAttached(s, l.Attached()); err != nil {
 			return nil, err
 		}
 		s.Points = append(s.Points, settingTexts(point))
+		graph = graph || l.GraphDigest() != ""
+	}
+	if graph {
+		s.Args = append(s.Args, "--"+graphFilesFlag, graphFolder)
 	}
 	return s, nil
 }
@@ -111,6 +113,9 @@ func submissionArgs(c *cli.Context, cfg *launch.Config) (args []string) {
 		args = append(args, "--set", setting)
 	}
 	args = append(args, "--seed", strconv.FormatUint(cfg.Seed, 10))
+	if c.Bool("records") {
+		args = append(args, "--records")
+	}
 	if c.IsSet("horizon") {
 		args = append(args, "--horizon", strconv.FormatFloat(cfg.Horizon, 'g', -1, 64))
 	}
@@ -131,6 +136,9 @@ func addAttached(s *submission.Submission, files []scenario.Attachment) error {
 	var errs []error
 	for _, f := range files {
 		switch {
+		case f.Name == graphdata.Name:
+			errs = append(errs, addGraph(s, f.Text))
+			continue
 		case slices.Contains(s.Files, f.Name):
 			continue
 		case !filepath.IsLocal(f.Name):

@@ -88,7 +88,7 @@ fleet/executor/executortest: fleet fleet/executor internal/launch/launchtest
 internal/groupcall: app cluster fleet fleet/doorway metastore metastore/dial
 experiments: app cluster fleet fleet/door fleet/doorway
 	internal/checkpoint internal/checkpoint/s3 internal/checkpoint/storeblobs
-	internal/groupcall internal/infile internal/outfile internal/submission internal/table
+	internal/groupcall internal/infile internal/outfile internal/submission internal/sweep internal/table
 	metastore metastore/dial scenario
 group: app cluster experiments fleet fleet/agent fleet/executor fleet/executor/local fleet/executor/remote
 	internal/groupcall
@@ -194,7 +194,7 @@ internal/sweep: scenario
 
 # The doors.
 app: internal/answers internal/calls internal/checkpoint internal/drawing
-	internal/checkpoint/blobproc internal/checkpoint/nodediff internal/child internal/graphproc
+	internal/checkpoint/blobproc internal/checkpoint/nodediff internal/child internal/graphdata internal/graphproc
 	internal/speedup internal/fullscreen internal/hazard
 	internal/infile internal/tracefile
 	internal/inspect internal/latency internal/launch internal/machine internal/newmodule internal/outdir

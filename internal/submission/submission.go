@@ -27,9 +27,15 @@ const (
 
 // Bounds, which leave room for the submission's own.
 const (
-	textMax     = 64 << 20
+	textMax     = AttachedMax
 	manifestMax = 64 << 20
 	filesMax    = 1000
+)
+
+// Bounds of what travels to the machines of a fleet.
+const (
+	FileMax     = 8 << 20  // bytes of a file
+	AttachedMax = 64 << 20 // of all files that a scenario refers to
 )
 
 // Submission is a scenario, checked at each point.
