@@ -256,7 +256,7 @@ func ended(e *fleet.Experiment) string {
 		text = fmt.Sprintf("%d of %s%d", e.Standing.Pieces[fleet.Finished], most, e.Spec.Count())
 		failed = e.Standing.Pieces[fleet.Failed]
 	}
-	if n := e.Enough(0); n > 0 { // it is no pipeline
+	if n := e.Enough(0); n > 0 && !e.Spec.Pipeline() {
 		text, failed = fmt.Sprintf("%d of %d", n, n), 0
 	}
 	if failed > 0 {

@@ -13,6 +13,7 @@ import (
 	"github.com/disco-sim/disco/app"
 	"github.com/disco-sim/disco/fleet"
 	"github.com/disco-sim/disco/internal/submission"
+	"github.com/disco-sim/disco/internal/sweep"
 	"github.com/disco-sim/disco/scenario"
 )
 
@@ -26,19 +27,33 @@ type pipeline struct {
 type stepFile struct {
 	fleet.Step          // but for what the program with the models says of its scenario
 	file       string   // path
-	flags      []string // of submission
+	flags      []string // of submission, but for set
 	set        []string // as it is written, with imports
 }
 
 // The fields of a file with steps, and of a step.
 var (
 	pipelineFields = []string{"steps", "fail_fast"}
-	stepFields     = []string{"file", "after", "replications", "workers", "set", "sweep", "seed", "horizon", "warmup",
-		"export", "require", "priority"}
+	stepFields     = []string{"file", "after", "replications", "until", "figure", "workers", "set", "sweep", "seed",
+		"horizon", "warmup", "records", "export", "require", "priority"}
 )
 
-// standIn is what imports are while a step's scenario is checked, before there are outputs.
-const standIn = 1
+// standIn is what an import is while a step's scenario is checked, before there are outputs: the first value of a key
+// of a sweep that is exported, and 1 for a figure.
+func (p *pipeline) standIn(m fleet.Import) string {
+	for i := range p.steps {
+		from := &p.steps[i]
+		export := fleet.ParseExport(from.Export[m.Name])
+		for k, key := range fleet.SweepKeys(from.Sweep) {
+			if from.Name == m.Step && key == export.What {
+				if axis, err := sweep.ParseAxis(from.Sweep[k]); err == nil {
+					return axis.Values[0]
+				}
+			}
+		}
+	}
+	return "1"
+}
 
 // readPipeline reads a file with steps; nil: it is something else, about which the program with the models says what is
 // wrong. A scenario whose own top level has steps names its model.
@@ -110,8 +125,12 @@ func stepFrom(e scenario.Entry, dir string) (s stepFile) {
 	} else if v.Present() {
 		flag("warmup", strconv.FormatFloat(v.Float(scenario.AtLeast(0)), 'g', -1, 64))
 	}
+	if f.Field("records").BoolOr(false) {
+		s.flags = append(s.flags, "--records")
+	}
 	s.After, s.set, s.Sweep = texts(f.Field("after")), texts(f.Field("set")), texts(f.Field("sweep"))
 	s.Require, s.Args = texts(f.Field("require")), s.set
+	s.Until, s.Figures = texts(f.Field("until")), texts(f.Field("figure"))
 	if v := f.Field("export"); v.Present() {
 		s.Export = map[string]string{}
 		for _, e := range v.Entries() {
@@ -121,11 +140,10 @@ func stepFrom(e scenario.Entry, dir string) (s stepFile) {
 	if v := f.Field("priority"); v.Present() {
 		s.Priority = fleet.Priority(v.Word(string(fleet.High), string(fleet.Normal), string(fleet.Low)))
 	}
-	filled, _ := fleet.Fill(s.set, func(fleet.Import) (float64, error) { return standIn, nil }) // there is no error
 	for _, all := range []struct {
 		name  string
 		texts []string
-	}{{"set", filled}, {"sweep", s.Sweep}, {"require", s.Require}} {
+	}{{"sweep", s.Sweep}, {"require", s.Require}, {"until", s.Until}, {"figure", s.Figures}} {
 		for _, text := range all.texts {
 			flag(all.name, text)
 		}
@@ -158,7 +176,7 @@ func (p *pipeline) submitted(c *app.Call) (steps []fleet.SubmittedStep, version 
 	var errs []error
 	for i := range p.steps {
 		s := &p.steps[i]
-		checked, err := checkScenario(c, s.flags, s.file)
+		checked, err := checkScenario(c, p.flagsOf(s), s.file)
 		if err != nil && !app.IsUsage(err) {
 			return nil, "", err
 		}
@@ -175,6 +193,16 @@ func (p *pipeline) submitted(c *app.Call) (steps []fleet.SubmittedStep, version 
 		return nil, "", app.Usage("%v", err)
 	}
 	return steps, version, nil
+}
+
+// flagsOf are the flags of submission for a step.
+func (p *pipeline) flagsOf(s *stepFile) []string {
+	flags := slices.Clone(s.flags)
+	filled, _ := fleet.Fill(s.set, func(m fleet.Import) (string, error) { return p.standIn(m), nil }) // no error
+	for _, text := range filled {
+		flags = append(flags, "--set", text)
+	}
+	return flags
 }
 
 // take takes over what the program says of a step's scenario, with imports as the file has them.

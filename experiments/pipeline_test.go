@@ -22,11 +22,12 @@ func TestReadPipeline(t *testing.T) {
 	}
 	warm, check := p.steps[0], p.steps[2]
 	if warm.Name != "warm" || warm.file != "../examples/mini.yml" || warm.Export["most"] != "throughput_rps" ||
-		strings.Join(warm.flags, " ") != "--replications 4 --horizon 60 --set rqs_input.avg_active_users.mean=200" {
+		strings.Join(p.flagsOf(&warm), " ") != "--replications 4 --horizon 60 "+
+			"--set rqs_input.avg_active_users.mean=200" {
 		t.Errorf("found %+v", warm)
 	}
 	if !slices.Equal(check.After, []string{"sweep"}) || len(check.Require) != 2 || check.Priority != fleet.High ||
-		!slices.Contains(check.flags, "rqs_input.avg_request_per_minute_per_user.mean=1") {
+		!slices.Contains(p.flagsOf(&check), "rqs_input.avg_request_per_minute_per_user.mean=1") {
 		t.Errorf("found %+v", check)
 	}
 	checked := &submission.Submission{Args: []string{"--set", "rqs_input.avg_request_per_minute_per_user.mean=1",

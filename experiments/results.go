@@ -169,6 +169,12 @@ func gatherStep(ctx context.Context, c *app.Call, e *fleet.Experiment, number in
 			args = append(args, "--until", text)
 		}
 	}
+	if step.Has("--records") {
+		args = append(args, "--records")
+		if !c.IsSet("out") {
+			args = append(args, "--out", temp+"-out") // where parts have records they go to a folder
+		}
+	}
 	for _, name := range resultsKept {
 		switch {
 		case !c.IsSet(name):

@@ -73,9 +73,10 @@ func (s *shownExperiment) exports(step int) string {
 		return "-"
 	}
 	var outputs fleet.Outputs
+	var texts fleet.Texts
 	for _, p := range s.Begun {
 		if s.Spec.IsClosing(p.ID) && p.ID.Step == step {
-			outputs = p.Outputs
+			outputs, texts = p.Outputs, p.Texts
 		}
 	}
 	var all []string
@@ -83,6 +84,8 @@ func (s *shownExperiment) exports(step int) string {
 		text := name
 		if x, ok := outputs[name]; ok {
 			text += "=" + strconv.FormatFloat(x, 'g', 6, 64)
+		} else if x, ok := texts[name]; ok {
+			text += "=" + strconv.Quote(x)
 		}
 		all = append(all, text)
 	}

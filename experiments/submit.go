@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -41,6 +42,8 @@ func scenarioFlags() []cli.Flag {
 		&cli.StringFlag{Name: "warmup", DefaultText: "the scenario's own",
 			Usage: "simulated `SECONDS` before which nothing is counted; or auto"},
 		&cli.StringFlag{Name: "workers", DefaultText: "1", Usage: "`N` servers for each replication"},
+		&cli.BoolFlag{Name: "records", DisableDefaultText: true, Usage: "record each request, packet, customer or " +
+			"order, for results --out"},
 	}
 }
 
@@ -59,6 +62,8 @@ func submitCommand() app.Command {
 			"submit shop.yml --place /shared/night --priority low --label rack=a --idempotency-key night-17",
 			"submit pipeline.yml --name night"},
 		Flags: slices.Concat(groupcall.DoorFlags(), scenarioFlags(), []cli.Flag{groupcall.ProgramFlag(),
+			&cli.StringFlag{Name: "db", DefaultText: "DISCO_DB", Usage: "`URL` of the database for the file's graph: " +
+				"section, which is read once and sent along: sqlite:FILE or postgres://USER@HOST/DATABASE"},
 			&cli.StringFlag{Name: "name", Usage: "`NAME` of the experiment; that of FILE if not given"},
 			&cli.StringFlag{Name: "priority", Value: string(fleet.Normal),
 				Usage: "`CLASS` in the queue: high, normal, low"},
@@ -273,6 +278,8 @@ func scenarioArgs(c *app.Call) (args []string) {
 		name := f.Names()[0]
 		switch {
 		case !c.IsSet(name):
+		case name == "records":
+			args = append(args, "--records="+strconv.FormatBool(c.Bool(name)))
 		case name == "set" || name == "sweep" || name == "until" || name == "figure":
 			for _, text := range c.StringSlice(name) {
 				args = append(args, "--"+name, text)
@@ -346,6 +353,9 @@ func checkScenario(c *app.Call, flags []string, file string) (s *submission.Subm
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Args[0] = c.Program
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Stdin, c.Stderr, c.Stderr
+	if url := c.String("db"); url != "" { // it may have a password
+		cmd.Env = append(os.Environ(), "DISCO_DB="+url)
+	}
 	if err := cmd.Run(); err != nil {
 		exit := (*exec.ExitError)(nil)
 		ended := (*app.Ended)(nil)

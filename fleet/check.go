@@ -234,7 +234,7 @@ func (p *Piece) check() error {
 	errs := []error{text("site", p.Site, maxName), number("attempt", p.Attempt, 0, math.MaxInt32),
 		number("gang", len(p.Gang), 0, maxGang),
 		number("machines at fault", len(p.Fault), 0, maxFaults), p.Error.check(), p.Kept.check(), p.Inputs.check(),
-		p.Outputs.check(p.State)}
+		p.Outputs.check(p.State), p.Texts.check(p.State), number("replications that count", p.Counts, 0, MaxPieces)}
 	if p.State < Waiting || p.State > Canceled {
 		errs = append(errs, errors.New("state: found none"))
 	}
@@ -276,7 +276,7 @@ func (x *Extended) check() error {
 
 func (r *Report) check() error {
 	errs := []error{number("attempt", r.Attempt, 1, math.MaxInt32), r.Error.check(), r.Kept.check(),
-		r.Outputs.check(r.State)}
+		r.Outputs.check(r.State), r.Texts.check(r.State)}
 	switch r.State {
 	case Running, Paused, Finished, Failed, Held, Canceled:
 	default:

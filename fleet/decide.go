@@ -236,8 +236,8 @@ func (s *State) ends(p *piece) bool {
 		s.hold(p, Error{Where: p.report.Member, Type: ErrorMachine, Message: unknownFigures},
 			[]string{p.Gang[0].Member}, p.report)
 		return true
-	case r.State == Finished && r.Kept != nil && p.step.exported(r.Outputs):
-		to.State, to.Kept, to.Outputs, to.Error = Finished, r.Kept, r.Outputs, nil
+	case r.State == Finished && r.Kept != nil && p.step.exported(r):
+		to.State, to.Kept, to.Outputs, to.Texts, to.Error = Finished, r.Kept, r.Outputs, r.Texts, nil
 	case p.State == Canceling:
 		return false
 	case r.State == Failed && r.Error != nil && r.Error.Final():

@@ -135,17 +135,25 @@ func (t *step) inputs() Inputs {
 	return in
 }
 
-// exported tells whether outputs are those that a piece of a step ends with.
-func (t *step) exported(out Outputs) bool {
+// closesOf is how many replications a closing piece puts together; 0: all, or it is no closing piece.
+func (t *step) closesOf() int {
+	if t.closes == nil || t.closes.until == nil {
+		return 0
+	}
+	return t.closes.until.enough
+}
+
+// exported tells whether the outputs that an end is reported with are those that a piece of a step ends with.
+func (t *step) exported(r *Report) bool {
 	want := 0
 	if t.closes != nil {
 		want = len(t.Export)
 	}
-	if len(out) != want {
+	if len(r.Outputs)+len(r.Texts) != want {
 		return false
 	}
-	for name := range out {
-		if t.Export[name] == "" {
+	for name := range t.Export {
+		if _, there := Value(name, r.Outputs, r.Texts); !there && want > 0 {
 			return false
 		}
 	}
@@ -154,7 +162,10 @@ func (t *step) exported(out Outputs) bool {
 
 // failedFast tells whether a failure of a piece has ended all of an experiment.
 func (e *underway) failedFast() bool {
-	return e.FailFast && slices.ContainsFunc(e.steps, func(t *step) bool { return t.counts[Failed] > 0 })
+	return e.FailFast && slices.ContainsFunc(e.steps, func(t *step) bool {
+		failed, _ := t.lost()
+		return failed > 0
+	})
 }
 
 // reopening are the steps that a retry begins anew, which was asked for and isn't carried out: the one that it names
@@ -300,13 +311,14 @@ func (e *underway) stepStandings(prospects []prospect) []StepStanding {
 	if !e.Pipeline() {
 		return nil
 	}
-	all := make([]StepStanding, len(e.Steps))
+	all, parts := make([]StepStanding, len(e.Steps)), make([]map[Status]int, len(e.Steps))
 	for i, t := range e.steps {
 		now := &all[t.number]
 		if now.Name = t.Name; now.Pieces == nil {
-			now.Pieces = map[PieceState]int{}
+			now.Pieces, parts[t.number] = map[PieceState]int{}, map[Status]int{}
 		}
-		t.add(now.Pieces, prospects[i])
+		rest, left := t.add(now.Pieces, prospects[i])
+		t.parts(parts[t.number], rest, left)
 		switch {
 		case t.closes != nil:
 		case prospects[i] == doomed:
@@ -316,11 +328,7 @@ func (e *underway) stepStandings(prospects []prospect) []StepStanding {
 		}
 	}
 	for i := range all {
-		parts := map[Status]int{}
-		for state, count := range all[i].Pieces {
-			parts[state.Status()] += count
-		}
-		all[i].Status = All(parts)
+		all[i].Status = All(parts[i])
 	}
 	return all
 }

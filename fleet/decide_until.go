@@ -14,6 +14,7 @@ type ending struct {
 	known  int  // the first so many have finished, and the rule has seen them
 	enough int  // with so many there are enough; 0: not yet
 	blind  bool // one says nothing of its figures: all are simulated, and who puts them together ends by the rule
+	lost   bool // one that counts won't finish, as when this was looked at last
 	beyond int  // pieces from here on don't count
 	ahead  int  // so many may begin beyond those that it will take by all that is known
 }
@@ -35,8 +36,13 @@ func (s *State) weigh(e *underway) {
 		if t.until == nil || e.gone || e.frozen() {
 			continue
 		}
-		before := t.until.beyond
+		before, enough, lost := t.until.beyond, t.until.enough, t.until.lost
 		t.weigh()
+		t.until.lost = t.failed()
+		if (t.until.enough != enough || t.until.lost != lost) && len(e.steps) > 1 { // for what waits for it
+			e.gates, s.placeable = true, true
+			s.touch(e)
+		}
 		if t.until.beyond >= before {
 			continue
 		}

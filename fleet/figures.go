@@ -66,10 +66,6 @@ func (s *Step) checkFigures() error {
 		errs = append(errs, fmt.Errorf("until: found it with %d points, want one: points with different numbers of "+
 			"replications have no pairs to compare", len(s.Points)))
 	}
-	if len(s.Until) > 0 && s.Name != "" {
-		errs = append(errs, fmt.Errorf("until: found it in the step %.80q, want it in an experiment that is no "+
-			"pipeline", s.Name))
-	}
 	return errors.Join(errs...)
 }
 

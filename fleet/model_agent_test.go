@@ -346,7 +346,7 @@ func (r *run) tick() {
 		switch {
 		case !w.quiet && w.chance(0.004):
 			r.crash()
-		case w.broken[piece] && r.at >= r.length/2:
+		case (w.broken[piece] || w.unmet(r.id, r.attempt.PieceID)) && r.at >= r.length/2:
 			r.end(Report{State: Failed, Error: &Error{Type: w.errorOf(r), Message: "a negative delay"}})
 		case r.at >= r.length:
 			w.parts[piece] = partOf(piece)
@@ -355,7 +355,8 @@ func (r *run) tick() {
 			if h.old {
 				kept.Figures = nil
 			}
-			r.end(Report{State: Finished, Kept: kept, Outputs: outputsOf(&spec, r.id, r.attempt.PieceID)})
+			out, texts := outputsOf(&spec, r.id, r.attempt.PieceID)
+			r.end(Report{State: Finished, Kept: kept, Outputs: out, Texts: texts})
 		default:
 			r.report(Report{State: Running}, nil)
 			r.tick()

@@ -13,12 +13,13 @@ import (
 // pipelines are what a schedule has of them: numbers of their own, so that schedules without pipelines are the same as
 // ever, and which outputs were written.
 type pipelines struct {
-	r       *rand.Rand
-	written map[string]bool // by closing piece and attempt
+	r, rules *rand.Rand
+	written  map[string]bool // by closing piece and attempt
 }
 
 func newPipelines(seed int) pipelines {
-	return pipelines{rand.New(rand.NewPCG(uint64(seed), 18)), map[string]bool{}}
+	return pipelines{rand.New(rand.NewPCG(uint64(seed), 18)), rand.New(rand.NewPCG(uint64(seed), 19)),
+		map[string]bool{}}
 }
 
 // beginPipelines makes pipelines of a third of all schedules' experiments, and has people begin steps anew.
@@ -60,6 +61,7 @@ func (w *world) pipeline(spec *Spec) {
 			t.Require = []string{"latency < 1"}
 		}
 	}
+	w.rules(spec)
 	graph, err := NewGraph(spec.Steps)
 	if err != nil {
 		panic(err)
@@ -94,7 +96,7 @@ func (w *world) retryFrom() {
 	w.call(w.people, func() error {
 		standing, wish := s.standings[id], s.wishes[id]
 		e := Experiment{ID: id, Spec: &spec, Wish: &wish, Standing: &standing}
-		if slices.Contains(e.Allowed(), doFrom) {
+		if slices.Contains(e.Allowed(), doFrom) && spec.Pipeline() {
 			w.tally.froms++
 			s.wish(id, func(x *Wish) bool {
 				x.Want, x.Retry, x.From = WantRun, x.Retry+1, step
@@ -106,13 +108,20 @@ func (w *world) retryFrom() {
 }
 
 // outputsOf are what a closing piece's run finds: the same ones whoever puts the parts together.
-func outputsOf(spec *Spec, id string, at PieceID) Outputs {
-	if !spec.IsClosing(at) || spec.Steps[at.Step].Export == nil {
-		return nil
+func outputsOf(spec *Spec, id string, at PieceID) (out Outputs, texts Texts) {
+	if !spec.IsClosing(at) {
+		return nil, nil
 	}
 	h := fnv.New32a()
 	h.Write([]byte(pieceKey(id, at)))
-	return Outputs{"x": float64(h.Sum32())}
+	for name := range spec.Steps[at.Step].Export {
+		if name == "t" {
+			texts = Texts{name: fmt.Sprint("word ", h.Sum32())}
+		} else {
+			out = Outputs{name: float64(h.Sum32())}
+		}
+	}
+	return out, texts
 }
 
 // errorOf is the type of the error of a run that would end so again: that of a closing piece finds that requirements
@@ -139,11 +148,11 @@ func (w *world) movedPipeline(m *Move, was *Piece) {
 		if !spec.IsClosing(m.Piece) {
 			return
 		}
-		want := outputsOf(&spec, m.ID, m.Piece)
+		want, texts := outputsOf(&spec, m.ID, m.Piece)
 		version := fmt.Sprint(pieceKey(m.ID, m.Piece), " ", m.To.Attempt)
-		if !maps.Equal(m.To.Outputs, want) || w.pipes.written[version] {
-			w.violated(12, "%s of %s: written %v, has %v, wants %v", version, m.ID, w.pipes.written[version],
-				m.To.Outputs, want)
+		if !maps.Equal(m.To.Outputs, want) || !maps.Equal(m.To.Texts, texts) || w.pipes.written[version] {
+			w.violated(12, "%s of %s: written %v, has %v %v, wants %v %v", version, m.ID, w.pipes.written[version],
+				m.To.Outputs, m.To.Texts, want, texts)
 		}
 		w.pipes.written[version] = true
 	case Waiting:
@@ -183,19 +192,31 @@ func (w *world) eachPiece(id string, step int, f func(at PieceID, p Piece)) {
 // beginsInTurn checks that all is there that a piece waits for, and that the outputs that it names are the present
 // ones.
 func (w *world) beginsInTurn(m *Move, spec *Spec, graph *Graph) {
-	finished := func(step int) (n int) {
-		w.eachPiece(m.ID, step, func(_ PieceID, p Piece) { n += b2i(p.State == Finished) })
+	finished := func(step int) (n int) { // of those that count
+		count, _ := w.suffices(m.ID, step)
+		w.eachPiece(m.ID, step, func(at PieceID, p Piece) {
+			n += b2i(p.State == Finished && (at.Replication < count || spec.IsClosing(at)))
+		})
 		return n
 	}
+	all := func(step int) int {
+		count, _ := w.suffices(m.ID, step)
+		return len(spec.Steps[step].Points) * count
+	}
 	if spec.IsClosing(m.Piece) {
-		if n := spec.Steps[m.Piece.Step].Count() - 1; finished(m.Piece.Step) != n {
+		n := all(m.Piece.Step)
+		if finished(m.Piece.Step) != n {
 			w.violated(13, "%v of %s closes a step of which %d of %d have finished", m.Piece, m.ID,
 				finished(m.Piece.Step), n)
+		}
+		if _, met := w.suffices(m.ID, m.Piece.Step); met != (m.To.Counts > 0) || met && m.To.Counts != n {
+			w.violated(14, "%v of %s closes a step with %d replications, want %d, %v", m.Piece, m.ID, m.To.Counts, n,
+				met)
 		}
 		return
 	}
 	for _, b := range graph.Before(m.Piece.Step) {
-		if finished(b) != spec.Steps[b].Count() {
+		if finished(b) != all(b)+b2i(spec.Steps[b].Closes()) {
 			w.violated(13, "%v of %s begins before step %s has finished", m.Piece, m.ID, spec.Steps[b].Name)
 		}
 		if _, named := m.To.Inputs[spec.Steps[b].Name]; named != spec.Steps[b].Closes() {
@@ -247,7 +268,7 @@ func (w *world) finalPipelines() {
 				total += n
 			}
 		}
-		if total != spec.Count() {
+		if total != spec.Count() && spec.Pipeline() {
 			w.violated(8, "%s has the steps %+v, of %d pieces", id, x.Steps, spec.Count())
 		}
 	}
@@ -273,6 +294,10 @@ func (w *world) mutateSteps(s *State, actions []Action) []Action {
 	for i := range actions {
 		switch a := &actions[i]; {
 		case a.Do != DoMove:
+		case w.faulty == "texts are left" && a.To.State == Finished:
+			a.To.Texts = nil
+		case w.faulty == "all parts are put together" && a.To.State == Dispatched:
+			a.To.Counts = 0
 		case w.faulty == "outputs are left" && a.To.State == Finished:
 			a.To.Outputs = nil
 		case w.faulty == "old outputs count" && a.To.State == Dispatched && len(a.To.Inputs) > 0:

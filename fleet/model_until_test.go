@@ -22,8 +22,34 @@ func (w *world) submitUntil() {
 		h.old = i == 0 && w.chance(0.2) // its agent knows of no figures
 	}
 	width := []string{"x ± 3 %", "x ± 8 %", "x +- 1.2"}[w.r.IntN(3)]
-	w.enter(&Spec{Name: "u", User: "user0", Key: "until", Steps: []Step{{Name: "a", Points: make([][]string, 1),
-		Replications: 12, Workers: 1 + w.r.IntN(2), Until: []string{width}, Figures: []string{"y"}}}})
+	w.enter(&Spec{Name: "u", User: "user0", Key: "until", Steps: []Step{{Points: make([][]string, 1), Replications: 12,
+		Workers: 1 + w.r.IntN(2), Until: []string{width}, Figures: []string{"y"}}}})
+}
+
+// rules gives some steps of a pipeline a rule, by which they end, and some a text to export. They draw numbers of their
+// own, so that pipelines without them are the same as ever.
+func (w *world) rules(spec *Spec) {
+	r := w.pipes.rules
+	for i := range spec.Steps {
+		t := &spec.Steps[i]
+		if t.Export != nil && r.IntN(2) == 0 {
+			t.Export["t"] = "policy"
+		}
+		if r.IntN(4) == 0 {
+			t.Points, t.Replications = make([][]string, 1), 4+r.IntN(5)
+			t.Until = []string{[]string{"x ± 5 %", "x ± 12 %", "x +- 1.2"}[r.IntN(3)]}
+		}
+	}
+}
+
+// unmet tells whether a piece closes a step whose rule isn't met with all replications.
+func (w *world) unmet(id string, at PieceID) bool {
+	spec := w.store.specs[id]
+	if !spec.IsClosing(at) || len(spec.Steps[at.Step].Until) == 0 {
+		return false
+	}
+	_, met := w.suffices(id, at.Step)
+	return !met
 }
 
 // figuresOf are what a piece's results come to, the same whoever simulates it; nil: nobody has asked.
@@ -41,6 +67,9 @@ func (w *world) figuresOf(id string, p PieceID) map[string]float64 {
 // all of them where the rule isn't met.
 func (w *world) suffices(id string, step int) (count int, met bool) {
 	t := w.store.specs[id].Steps[step]
+	if len(t.Until) == 0 {
+		return t.Replications, false
+	}
 	rule, err := until.New(t.Until)
 	if err != nil {
 		panic(err)
@@ -58,7 +87,8 @@ func (w *world) suffices(id string, step int) (count int, met bool) {
 
 // movedUntil checks a move of a piece of a step with a rule: what counts is begun, and no more, and stays.
 func (w *world) movedUntil(m *Move, piece string) {
-	if len(w.store.specs[m.ID].Steps[m.Piece.Step].Until) == 0 {
+	spec := w.store.specs[m.ID]
+	if len(spec.Steps[m.Piece.Step].Until) == 0 || spec.IsClosing(m.Piece) {
 		return
 	}
 	count, met := w.suffices(m.ID, m.Piece.Step)

@@ -9,8 +9,9 @@ import (
 	"math"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/disco-sim/disco/metastore"
 )
 
 // A pipeline is an experiment whose steps have names: they may wait for each other, and hand figures of their results
@@ -68,7 +69,7 @@ func Imports(texts ...string) (all []Import) {
 }
 
 // Fill replaces the imports in texts by what value gives for them. Its errors are one.
-func Fill(texts []string, value func(Import) (float64, error)) ([]string, error) {
+func Fill(texts []string, value func(Import) (string, error)) ([]string, error) {
 	var errs []error
 	filled := slices.Clone(texts)
 	for i, text := range texts {
@@ -77,14 +78,21 @@ func Fill(texts []string, value func(Import) (float64, error)) ([]string, error)
 			if err != nil {
 				errs = append(errs, err)
 			}
-			return strconv.FormatFloat(x, 'g', -1, 64)
+			return x
 		})
 	}
 	return filled, errors.Join(errs...)
 }
 
-// Closes tells whether a step has a closing piece.
-func (s *Step) Closes() bool { return len(s.Export)+len(s.Require) > 0 }
+// Closes tells whether a step has a closing piece: one of a pipeline with exports, requirements, or a rule, which the
+// results must meet.
+func (s *Step) Closes() bool {
+	return len(s.Export)+len(s.Require) > 0 || s.Name != "" && len(s.Until) > 0
+}
+
+// Has tells whether a run of the step has a flag that takes no value, such as --records, of which who puts parts
+// together must know.
+func (s *Step) Has(flag string) bool { return slices.Contains(s.Args, flag) }
 
 // Count is how many pieces a step has, its closing piece included.
 func (s *Step) Count() int {
@@ -157,14 +165,10 @@ func (s *Step) checkNamed() error {
 		if len(name) > stepNameMost || !nameForm.MatchString(name) {
 			errs = append(errs, fmt.Errorf("export: found the name %.80q, want %s", name, nameWanted))
 		}
-		errs = append(errs, filled("export: "+name, s.Export[name], maxName))
+		errs = append(errs, filled("export: "+name, s.Export[name], metastore.MaxPath), s.checkExport(name))
 	}
 	for _, text := range s.Require {
 		errs = append(errs, filled("require", text, MaxReason))
-	}
-	if len(s.Export) > 0 && len(s.Sweep) > 0 {
-		errs = append(errs, errors.New("export: found it with a sweep, whose points have figures of their own each: "+
-			"want it of a step without one"))
 	}
 	if s.Priority != "" {
 		errs = append(errs, s.Priority.check())

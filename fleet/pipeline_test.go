@@ -46,7 +46,8 @@ func TestCheckSteps(t *testing.T) {
 				`step "1.2": found this name, want a letter`}},
 		{[]Step{{Name: "a", Sweep: []string{"k=1,2"}, Export: map[string]string{"x y": ""}, Priority: "urgent"}},
 			[]string{`export: found the name "x y"`, "export: x y: found nothing",
-				"export: found it with a sweep", `priority: found "urgent"`}},
+				`export: x y: found "" with a sweep, whose points have figures of their own each`,
+				`priority: found "urgent"`}},
 		{[]Step{{Name: "a", Export: many, Require: make([]string, requiresMost+1)}},
 			[]string{"exports: found 65, want 0 to 64", "requirements: found 65, want 0 to 64",
 				"require: found nothing"}},
@@ -68,17 +69,22 @@ func TestCheckSteps(t *testing.T) {
 // What is no import stays as it is; each that is one gets its figure, in all its digits.
 func TestFill(t *testing.T) {
 	tenths := []float64{1, 2} // no constants, which Go adds up exactly
-	texts := []string{"--set", "users={warm.p99}", "--set", "x={a: 1}", "y={warm.n}0 {warm.p99}", "{warm.}", "{1.a}"}
-	got, err := Fill(texts, func(m Import) (float64, error) {
-		return map[string]float64{"p99": tenths[0]/10 + tenths[1]/10, "n": 1e21}[m.Name], nil
+	texts := []string{"--set", "users={warm.p99}", "--set", "x={a: 1}", "y={warm.n}0 {warm.p99}", "{warm.}", "{1.a}",
+		"z={warm.who}"}
+	got, err := Fill(texts, func(m Import) (string, error) {
+		text, ok := Value(m.Name, Outputs{"p99": tenths[0]/10 + tenths[1]/10, "n": 1e21}, Texts{"who": "a word"})
+		if !ok {
+			t.Errorf("there is no %v", m)
+		}
+		return text, nil
 	})
 	want := []string{"--set", "users=0.30000000000000004", "--set", "x={a: 1}", "y=1e+210 0.30000000000000004",
-		"{warm.}", "{1.a}"}
+		"{warm.}", "{1.a}", "z=a word"}
 	if err != nil || !slices.Equal(got, want) || texts[1] != "users={warm.p99}" {
 		t.Errorf("found %q, %v", got, err)
 	}
 	missing := errors.New("there is none")
-	if _, err := Fill(texts, func(Import) (float64, error) { return 0, missing }); !errors.Is(err, missing) {
+	if _, err := Fill(texts, func(Import) (string, error) { return "", missing }); !errors.Is(err, missing) {
 		t.Errorf("found %v", err)
 	}
 }
@@ -89,6 +95,9 @@ func TestOutputsRefused(t *testing.T) {
 	for want, p := range map[string]Piece{
 		"":                             {State: Finished, Kept: kept, Outputs: Outputs{"x": 1}, Inputs: Inputs{"a": 2}},
 		"outputs: found some":          {State: Running, Outputs: Outputs{"x": 1}},
+		"outputs: found texts":         {State: Held, Texts: Texts{"x": "a"}},
+		"found a tab or the end":       {State: Finished, Kept: kept, Texts: Texts{"x": "a\nb"}},
+		"count: found -1":              {State: Running, Counts: -1},
 		"want a finite number":         {State: Finished, Kept: kept, Outputs: Outputs{"x": math.NaN()}},
 		"attempt of an input: found 0": {State: Running, Inputs: Inputs{"a": 0}},
 	} {

@@ -235,7 +235,7 @@ func (s *State) dispatch(p *piece, gang []Server) {
 	}
 	to := p.Piece
 	to.State, to.Attempt, to.Gang, to.Wait = Dispatched, p.Attempt+1, gang, 0
-	to.Began, to.Ended, to.Kept, to.Inputs = nil, nil, nil, p.step.inputs()
+	to.Began, to.Ended, to.Kept, to.Inputs, to.Counts = nil, nil, nil, p.step.inputs(), p.step.closesOf()
 	s.move(p, to, nil)
 }
 

@@ -51,7 +51,7 @@ type Step struct {
 	Until   []string `json:"until,omitempty"`   // FIGURE ± WIDTH: Replications are the most then
 	Figures []string `json:"figures,omitempty"` // to be known of each replication, beside those of Until
 
-	Export   map[string]string `json:"export,omitempty"`   // figures of its results, by the name that others import
+	Export   map[string]string `json:"export,omitempty"`   // what of its results (type Export), by the name of imports
 	Require  []string          `json:"require,omitempty"`  // comparisons that its results must meet
 	Priority Priority          `json:"priority,omitempty"` // among the experiment's steps; "": Normal
 }
@@ -207,6 +207,8 @@ type Piece struct {
 	Kept     *Kept         `json:"kept,omitempty"`    // Finished
 	Inputs   Inputs        `json:"inputs,omitempty"`  // of a pipeline: the outputs that the attempt is simulated with
 	Outputs  Outputs       `json:"outputs,omitempty"` // of a closing piece that is Finished: what its step exports
+	Texts    Texts         `json:"texts,omitempty"`   // what of that is no number
+	Counts   int           `json:"counts,omitempty"`  // of a closing piece: so many replications count; 0: all
 	Site     string        `json:"site,omitempty"`    // of a door's: where it ended
 	Age      time.Duration `json:"age_ns,omitempty"`  // in its state, as far as leaders have counted it
 	Extended *Extended     `json:"extended,omitempty"`
@@ -246,6 +248,7 @@ type Report struct {
 	Kept     *Kept      `json:"kept,omitempty"`
 	Error    *Error     `json:"error,omitempty"`
 	Outputs  Outputs    `json:"outputs,omitempty"`
+	Texts    Texts      `json:"texts,omitempty"`
 	Began    time.Time  `json:"began"`
 }
 

@@ -172,7 +172,8 @@ func (s *server) Terminate(ctx context.Context) error {
 		<-w.watched
 		r.Progress = w.run.Progress()
 		if kept := w.run.Outcome().Kept; kept != nil { // it was faster
-			r.State, r.Kept, r.Outputs = fleet.Finished, kept, w.run.Outcome().Outputs
+			r.State, r.Kept = fleet.Finished, kept
+			r.Outputs, r.Texts = w.run.Outcome().Outputs, w.run.Outcome().Texts
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportMax)
@@ -239,7 +240,7 @@ func (w *work) end(run executor.Run) {
 		return // who has stopped it says so
 	}
 	r := fleet.Report{State: fleet.Finished, Progress: run.Progress(), Kept: out.Kept, Error: out.Error,
-		Outputs: out.Outputs}
+		Outputs: out.Outputs, Texts: out.Texts}
 	var failed error
 	if e := out.Error; e != nil {
 		if e.Where == "" && (len(w.job.Machines) == 0 || e.Type != fleet.ErrorMachine) {

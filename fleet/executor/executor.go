@@ -63,6 +63,7 @@ type Outcome struct {
 	Error   *fleet.Error // its type says whether another try is worth it; Where: one of the job's machines, or ""
 
 	Outputs fleet.Outputs // of a closing job, with Kept
+	Texts   fleet.Texts
 }
 
 // Job is an attempt at a piece, and all that it needs.

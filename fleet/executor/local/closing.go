@@ -3,16 +3,17 @@
 package local
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -57,8 +58,12 @@ func (l *Local) prepareParts(ctx context.Context, j *executor.Job) error {
 func (r *run) close() executor.Outcome {
 	began := time.Now()
 	dir := r.l.folder(r.job)
-	state, err := r.process1(slices.Concat([]string{"merge", "--parts", filepath.Join(dir, partsList)},
-		r.job.Closing.MergeArgs(), []string{"--progress", "json", "--json", filepath.Join(dir, "result.json")}))
+	var records []string
+	if r.job.Closing.InFull { // they can't be left out
+		records = []string{"--records", "--out", filepath.Join(dir, "out")}
+	}
+	state, err := r.process1(slices.Concat([]string{"merge", "--parts", filepath.Join(dir, partsList), "--progress",
+		"json", "--json", filepath.Join(dir, "result.json")}, r.job.Closing.MergeArgs(), records))
 	if left := r.endRest(); left != nil {
 		return r.failed(fleet.ErrorMachine, stepEnding, left.Error())
 	}
@@ -79,12 +84,31 @@ func (r *run) close() executor.Outcome {
 	return out
 }
 
+// closingPoint is what is read of the results of merge about a point.
+type closingPoint struct {
+	Hash    string         `json:"trace_hash"`
+	Events  uint64         `json:"events"`
+	Point   map[string]any `json:"point"`
+	Exports map[string]any `json:"exports"`
+}
+
 // closingResults are what is read of the results of merge: those of a sweep have a row for each point.
 type closingResults struct {
-	Hash    string             `json:"trace_hash"`
-	Events  uint64             `json:"events"`
-	Exports map[string]float64 `json:"exports"`
-	Rows    []results          `json:"rows"`
+	closingPoint
+	Rows []closingPoint `json:"rows"`
+}
+
+// found is what a point exports, with the settings of its sweep.
+func (p *closingPoint) found() fleet.Found {
+	all := fleet.Found{}
+	maps.Copy(all, p.Exports)
+	for key, x := range p.Point {
+		if yes, is := x.(bool); is {
+			x = strconv.FormatBool(yes)
+		}
+		all[key] = x
+	}
+	return all
 }
 
 // closed reads the results of a step.
@@ -94,9 +118,13 @@ func (r *run) closed(began time.Time) executor.Outcome {
 	if err == nil {
 		err = json.Unmarshal(text, &found)
 	}
+	points := []fleet.Found{found.found()}
 	if len(found.Rows) > 0 {
+		points = nil
 		all := sha256.New()
-		for _, row := range found.Rows {
+		for i := range found.Rows {
+			row := &found.Rows[i]
+			points = append(points, row.found())
 			fmt.Fprintln(all, row.Hash)
 			found.Events += row.Events
 		}
@@ -105,11 +133,14 @@ func (r *run) closed(began time.Time) executor.Outcome {
 	if err == nil && found.Hash == "" {
 		err = errors.New("there is no trace hash among them")
 	}
-	outputs, wrong := r.job.Closing.Outputs(found.Exports)
-	if err = cmp.Or(err, wrong); err != nil {
+	if err != nil {
 		return r.failed(fleet.ErrorMachine, stepClosing, fmt.Sprintf("the parts were put together, but the results "+
 			"can't be read: %v", err))
 	}
+	outputs, texts, err := r.job.Closing.Outputs(points)
+	if err != nil { // it would be so on any machine
+		return r.failed(fleet.ErrorModel, stepClosing, err.Error())
+	}
 	return executor.Outcome{Kept: &fleet.Kept{Hash: found.Hash, Events: found.Events,
-		Wall: time.Since(began).Seconds()}, Outputs: outputs}
+		Wall: time.Since(began).Seconds()}, Outputs: outputs, Texts: texts}
 }

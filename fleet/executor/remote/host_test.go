@@ -75,8 +75,8 @@ func ends(t *testing.T, ended chan error, want string) {
 // TestHostRefusesAgents whose versions are others, or who ask for what none asks for.
 func TestHostRefusesAgents(t *testing.T) {
 	for want, change := range map[string]func(h *hello){
-		`the agent speaks version 3 of the protocol (it is "v1"), this host speaks 2 ("v1"): install`: func(h *hello) {
-			h.Protocol = 3
+		`the agent speaks version 4 of the protocol (it is "v1"), this host speaks 3 ("v1"): install`: func(h *hello) {
+			h.Protocol = 4
 		},
 		`the agent is version "v0", this host is "v1": install the same version`: func(h *hello) { h.Version = "v0" },
 		`found the mark "../x"`:      func(h *hello) { h.Mark = "../x" },

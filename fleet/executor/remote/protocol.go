@@ -24,7 +24,7 @@ import (
 // sends ends with a line's end, since srun passes on whole lines only.
 const (
 	preamble = "\x00disco-host\n"
-	protocol = 2 // rises with each change that older programs don't understand
+	protocol = 3 // rises with each change that older programs don't understand
 
 	frameMax    = 2 << 20   // bytes of kind and message; a job's text is bounded by what a store takes, 1 MB
 	chunkBytes  = 256 << 10 // of a blob, so that what is urgent passes between two of them
