@@ -39,7 +39,7 @@ func auditCommand() app.Command {
 // shownDeed is an entry for JSON output.
 type shownDeed struct {
 	fleet.Deed
-	Known bool `json:"known"` // the store has asked who it was
+	Known bool `json:"known"` // it was asked who that is
 }
 
 // wantedDeeds are those that are shown.
@@ -140,7 +140,7 @@ func showAudit(c *app.Call, w *wantedDeeds, deeds []fleet.Deed, malformed []erro
 	shown := []shownDeed{}
 	for _, d := range deeds {
 		if w.takes(&d) {
-			shown = append(shown, shownDeed{d, d.User != ""})
+			shown = append(shown, shownDeed{d, d.Known})
 		}
 	}
 	for _, err := range malformed {
@@ -165,7 +165,7 @@ func followAudit(ctx context.Context, c *app.Call, fl *fleet.Client, w *wantedDe
 		if c.Unread() {
 			return app.ErrUnread
 		}
-		s := shownDeed{d, d.User != ""}
+		s := shownDeed{d, d.Known}
 		switch {
 		case !w.takes(&d):
 			return nil
@@ -215,7 +215,7 @@ func (s *shownExperiment) history(ctx context.Context, fl *fleet.Client, e *flee
 	s.History = []shownDeed{}
 	for _, d := range deeds {
 		if d.ID == e.ID {
-			s.History = append(s.History, shownDeed{d, d.User != ""})
+			s.History = append(s.History, shownDeed{d, d.Known})
 		}
 	}
 	return nil

@@ -29,19 +29,21 @@ func doorCommand() app.Command {
 		Name: "door", Usage: "accepts experiments for several groups, and gives each to the one that fits",
 		Description: "--sites FILE names the groups, each in a store of its own, and the home, in which the door\n" +
 			"keeps what was accepted and its results. Several doors may have one home: one of them decides.\n" +
-			"People reach it with --door HOST:PORT instead of --store. Ctrl-C or SIGTERM end it; experiments\n" +
-			"go on.",
-		Examples: []string{"door --sites sites.yml --listen 127.0.0.1:7443",
-			"door --sites sites.yml --listen 10.0.0.9:7443 --door-tls tls --away 5m"},
-		Flags: append([]cli.Flag{
+			"People reach it with --door HOST:PORT instead of --store. It knows them by their certificates, and\n" +
+			"with --tokens by tokens; `store roles` at the home says who may do what. Ctrl-C or SIGTERM end it;\n" +
+			"experiments go on.",
+		Examples: []string{"door --sites sites.yml --listen 10.0.0.9:7443 --door-tls h9",
+			"door --sites sites.yml --listen 10.0.0.9:7443 --door-tls h9 --tokens --away 5m",
+			"door --sites sites.yml --listen 127.0.0.1:7443 --insecure"},
+		Flags: slices.Concat(groupcall.DoorSecurityFlags(), []cli.Flag{
 			&cli.StringFlag{Name: "sites", Usage: "`FILE` that names the home and the sites"},
 			&cli.StringFlag{Name: "listen", Usage: "`HOST:PORT` at which people reach it; with port 0 any free one"},
-			groupcall.DoorTLSFlag(),
+			&cli.BoolFlag{Name: "tokens", Usage: "let users in who show a token instead of a certificate"},
 			&cli.DurationFlag{Name: "away", Value: 2 * time.Minute, Usage: "`TIME` without an answer of a site after " +
 				"which others get its experiments; after half of it they stand still there"},
 			&cli.IntFlag{Name: "keep", Value: 1000, Usage: "how many experiments stay that have ended"},
 			&cli.DurationFlag{Name: "store-timeout", Value: 10 * time.Second, Usage: "`TIME` to wait for the home"},
-		}, AdmissionFlags("this door decides")...),
+		}, AdmissionFlags("this door decides")),
 		Run: runDoor,
 	}
 }
@@ -66,7 +68,8 @@ func runDoor(c *app.Call) error {
 	if err != nil {
 		return app.Usage("%v", err)
 	}
-	secure, err := doorway.Secure(c.String("listen"), c.String("door-tls"), true)
+	security := groupcall.DoorSecurity(c)
+	secure, peer, err := security.Serves(c.String("listen"))
 	if err != nil {
 		return app.Usage("--listen: %v", err)
 	}
@@ -86,7 +89,7 @@ func runDoor(c *app.Call) error {
 		return fmt.Errorf("the home: %w", err)
 	}
 	server, err := doorway.Listen(c.String("listen"), doorway.Options{Home: d.home.backend, Root: d.home.root(""),
-		Results: d.home.root(KeptSuffix), Site: d.siteOf, TLS: secure})
+		Results: d.home.root(KeptSuffix), Site: d.siteOf, TLS: secure, Peer: peer})
 	if err != nil {
 		return app.Usage("--listen: %v", err)
 	}

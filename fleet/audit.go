@@ -17,14 +17,16 @@ import (
 
 // Deed is what somebody has done, in the audit. It is written in the commit that does it.
 type Deed struct {
-	// User is By where the store knows who that is: nobody else can have written it, but for the store's administrator.
-	User string    `json:"-"`
-	At   time.Time `json:"at"` // by the clock of who acts
-	By   string    `json:"by"`
-	From string    `json:"from,omitempty"`
-	What string    `json:"what"`
-	ID   string    `json:"experiment,omitempty"`
-	Why  string    `json:"why,omitempty"`
+	// User is By where the entry lies below that user's name. Known tells that it was asked who that is, since somebody
+	// has given roles: then nobody else can have written it, but for the store's administrator.
+	User  string    `json:"-"`
+	Known bool      `json:"-"`
+	At    time.Time `json:"at"` // by the clock of who acts
+	By    string    `json:"by"`
+	From  string    `json:"from,omitempty"`
+	What  string    `json:"what"`
+	ID    string    `json:"experiment,omitempty"`
+	Why   string    `json:"why,omitempty"`
 }
 
 func (e *Deed) check() error {
@@ -116,6 +118,7 @@ func (c *Client) FollowAudit(ctx context.Context, f func(Deed) error, problem fu
 	for {
 		select {
 		case <-woken:
+		case <-time.After(lookAgain):
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -130,9 +133,17 @@ func (c *Client) FollowAudit(ctx context.Context, f func(Deed) error, problem fu
 	}
 }
 
+// lookAgain is after how long the audit is read although nothing was heard: who has no role any more hears nothing, and
+// is told by the reading.
+const lookAgain = 5 * time.Second
+
 // deedsBehind gives the entries that were made behind newest to f, and returns which is the newest now.
 func (c *Client) deedsBehind(ctx context.Context, newest uint64, f func(Deed) error, problem func(error)) (uint64,
 	error) {
+	access, err := c.store.Access(ctx)
+	if err != nil {
+		return newest, err
+	}
 	values, err := c.store.Walk(ctx, keyAudit)
 	if err != nil {
 		return newest, err
@@ -146,6 +157,7 @@ func (c *Client) deedsBehind(ctx context.Context, newest uint64, f func(Deed) er
 		}
 		newest = v.Version.Created
 		e, err := deedOf(v)
+		e.Known = e.User != "" && access != nil
 		if err != nil {
 			problem(&MalformedError{v.Key(), err})
 		} else if err := f(e); err != nil {

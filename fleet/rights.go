@@ -87,31 +87,39 @@ func rights(root string, beside []string, role UserRole, user string) []metastor
 	return all
 }
 
-// SetRoles gives users their roles, in addition to those who have one; "" takes it away. beside are the absolute paths
-// of the trees that hold parts. passwords are those of users that are new to the store, or get another one. Doing it
-// again does what an earlier call hasn't done, and changes nothing else: changed says what was changed.
-func (c *Client) SetRoles(ctx context.Context, roles map[string]UserRole, beside []string,
-	passwords map[string]string) (changed []string, err error) {
-	if c.user == "" {
-		return nil, fmt.Errorf("%w by name: name the administrator in the URL, such as root@HOST", metastore.ErrNoUsers)
-	}
-	a, err := c.store.Access(ctx)
+// Grants are roles that are to be given.
+type Grants struct {
+	Roles  map[string]UserRole // by user; "" takes it away
+	Beside []string            // the absolute paths of the trees that hold parts
+	// Passwords are those of users that are new to the store, or get another one; Tokens are that by which doors are to
+	// know users.
+	Passwords, Tokens map[string]string
+	// Certificates has the store know users that have no password by their certificates.
+	Certificates bool
+	// Doors says that the store asks nobody who they are: the roles are for doors alone.
+	Doors bool
+	// Step is called behind each step, so that each can be given a time; it may be nil.
+	Step func()
+}
+
+// SetRoles gives users their roles, in addition to those who have one. Doing it again does what an earlier call hasn't
+// done, and changes nothing else: changed says what was changed.
+func (c *Client) SetRoles(ctx context.Context, g Grants) (changed []string, err error) {
+	a, err := c.accessFor(ctx, &g)
 	if err != nil {
 		return nil, err
 	}
-	if a == nil {
-		a = &metastore.Access{}
-	} else if a.Admin.Name != c.user {
-		return nil, fmt.Errorf("roles are given by %s here, and this is user %s", a.Admin.Name, c.user)
+	if g.Step == nil {
+		g.Step = func() {}
 	}
-	a.Trees = append([]string{c.store.Root()}, beside...)
+	a.Trees = append([]string{c.store.Root()}, g.Beside...)
 	var deeds []string
-	for _, name := range slices.Sorted(maps.Keys(roles)) {
-		if deed, err := c.setRole(a, name, roles[name]); err != nil {
+	for _, name := range slices.Sorted(maps.Keys(g.Roles)) {
+		done, err := c.setRole(a, name, &g)
+		if err != nil {
 			return nil, err
-		} else if deed != "" {
-			deeds = append(deeds, deed)
 		}
+		deeds = append(deeds, done...)
 	}
 	if err := c.makeFormat(ctx); err != nil {
 		return nil, err
@@ -120,40 +128,75 @@ func (c *Client) SetRoles(ctx context.Context, roles map[string]UserRole, beside
 		if err := c.note(ctx, deed); err != nil {
 			return nil, err
 		}
+		g.Step()
 	}
-	changed, err = c.store.SetAccess(ctx, a, passwords)
-	return append(deeds, changed...), errors.Join(err, c.makeOwn(ctx, a))
+	if g.Doors {
+		err = c.store.KeepAccess(ctx, a)
+	} else {
+		changed, err = c.store.SetAccess(ctx, a, g.Passwords, g.Step)
+	}
+	if err == nil {
+		err = c.makeOwn(ctx, a, g.Step)
+	}
+	return append(deeds, changed...), err
+}
+
+// accessFor reads the access that is to be changed, and refuses who may not, or can't, change it.
+func (c *Client) accessFor(ctx context.Context, g *Grants) (*metastore.Access, error) {
+	if c.user == "" && !g.Doors {
+		return nil, fmt.Errorf("%w by name: name the administrator in the URL, such as root@HOST; for roles that count "+
+			"at doors alone say --for-doors", metastore.ErrNoUsers)
+	}
+	a, err := c.store.Access(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case a == nil:
+		return &metastore.Access{}, nil
+	case g.Doors && a.Admin.Name != "":
+		return nil, fmt.Errorf("the store enforces the roles here, and %s gives them: leave --for-doors out", a.Admin.Name)
+	case !g.Doors && a.Admin.Name != "" && a.Admin.Name != c.user:
+		return nil, fmt.Errorf("roles are given by %s here, and this is user %s", a.Admin.Name, c.user)
+	}
+	return a, nil
 }
 
 // setRole changes one user's role in an access, and says what was changed.
-func (c *Client) setRole(a *metastore.Access, name string, role UserRole) (deed string, err error) {
+func (c *Client) setRole(a *metastore.Access, name string, g *Grants) (deeds []string, err error) {
 	if err := metastore.CheckUser(name); err != nil {
-		return "", err
+		return nil, err
 	}
 	if name == c.user {
-		return "", fmt.Errorf("user %s gives the roles, and may do everything: want other users", name)
+		return nil, fmt.Errorf("user %s gives the roles, and may do everything: want other users", name)
 	}
-	u := a.Find(name)
+	u, role := a.Find(name), g.Roles[name]
 	if role == "" {
 		if u == nil {
-			return "", nil
+			return nil, nil
 		}
 		a.Users = slices.DeleteFunc(a.Users, func(u metastore.User) bool { return u.Name == name })
-		return "no role any more for " + name, nil
+		return []string{"no role any more for " + name}, nil
 	}
 	if u == nil {
 		a.Users = append(a.Users, metastore.User{Name: name, Since: c.o.Now()})
 		u = &a.Users[len(a.Users)-1]
+		u.Certificate = g.Certificates && g.Passwords[name] == ""
+	}
+	if g.Passwords[name] != "" {
+		u.Certificate = false
 	}
 	if u.Role != string(role) {
-		deed = fmt.Sprintf("role %s for %s", role, name)
+		deeds = append(deeds, fmt.Sprintf("role %s for %s", role, name))
+	}
+	if token := g.Tokens[name]; token != "" && u.Token != sha([]byte(token)) {
+		u.Token, deeds = sha([]byte(token)), append(deeds, "a token for "+name)
 	}
 	u.Role, u.Rights = string(role), rights(a.Trees[0], a.Trees[1:], role, name)
-	return deed, nil
+	return deeds, nil
 }
 
 // makeOwn makes the directories that users' keys are in, which they can't make themselves.
-func (c *Client) makeOwn(ctx context.Context, a *metastore.Access) error {
+func (c *Client) makeOwn(ctx context.Context, a *metastore.Access, step func()) error {
 	keys := Base()
 	for _, u := range a.Users {
 		if u.Role != string(See) {
@@ -164,6 +207,7 @@ func (c *Client) makeOwn(ctx context.Context, a *metastore.Access) error {
 		if err := c.store.Ensure(ctx, key); err != nil {
 			return err
 		}
+		step()
 	}
 	op, err := c.wake("")
 	if err != nil {
@@ -231,8 +275,12 @@ func (e *RoleError) Error() string {
 	case e.Role == Submit:
 		is = "may submit, and change experiments of " + e.User + " alone"
 	}
-	return fmt.Sprintf("user %s %s: %s needs the role %s, which user %s gives: `store roles --grant %s=%s`", e.User, is,
-		e.Do, e.Needs, e.Admin, e.User, e.Needs)
+	admin := e.Admin
+	if metastore.CheckUser(admin) == nil {
+		admin = "user " + admin
+	}
+	return fmt.Sprintf("user %s %s: %s needs the role %s, which %s gives: `store roles --grant %s=%s`", e.User, is,
+		e.Do, e.Needs, admin, e.User, e.Needs)
 }
 
 // Unwrap is the store's error.
@@ -252,7 +300,8 @@ func Explain(ctx context.Context, s *metastore.Store, group, do string, err erro
 	if look != nil || a == nil || a.Admin.Name == user {
 		return err
 	}
-	e := &RoleError{User: user, Group: group, Needs: Submit, Do: do, Admin: a.Admin.Name, Err: err}
+	e := &RoleError{User: user, Group: group, Needs: Submit, Do: do, Admin: cmp.Or(a.Admin.Name, "who reaches its store"),
+		Err: err}
 	if u := a.Find(user); u != nil {
 		e.Role = UserRole(u.Role)
 	}

@@ -88,7 +88,7 @@ func (g *guarded) give(root *Client, roles map[string]UserRole) []string {
 	for user := range roles {
 		passwords[user] = passwordOf(user)
 	}
-	changed, err := root.SetRoles(g.t.Context(), roles, []string{"/org/g-parts"}, passwords)
+	changed, err := root.SetRoles(g.t.Context(), Grants{Roles: roles, Beside: []string{"/org/g-parts"}, Passwords: passwords})
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -254,7 +254,7 @@ func (g *guarded) raw(op *Client) {
 		{Path: dir + "/x", Do: metastore.Create, Value: []byte("j{}")}} {
 		g.refused("op gives roles", b.Commit(g.t.Context(), nil, []metastore.Op{o}))
 	}
-	_, err = op.SetRoles(g.t.Context(), map[string]UserRole{"op": Operate}, nil, nil)
+	_, err = op.SetRoles(g.t.Context(), Grants{Roles: map[string]UserRole{"op": Operate}})
 	if err == nil || !strings.Contains(err.Error(), "roles are given by root here") {
 		g.t.Errorf("op gives roles: found %v", err)
 	}

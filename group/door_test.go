@@ -31,7 +31,7 @@ func doorAt(h *byHand) string {
 // startDoor starts a door's process, which the test kills at its end.
 func startDoor(h *byHand, file, at string) *exec.Cmd {
 	h.Helper()
-	cmd, stdout, stderr := command("door", "--sites", file, "--listen", at, "--away", "10s")
+	cmd, stdout, stderr := command("door", "--sites", file, "--listen", at, "--away", "10s", "--insecure")
 	h.must(cmd.Start())
 	h.Cleanup(func() {
 		_ = cmd.Process.Kill()
@@ -103,7 +103,7 @@ func testDoor(t *testing.T, place string) {
 	at := doorAt(h)
 	first := startDoor(h, sites, at)
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
-	args := []string{"submit", file, "--door", at, "--program", self, "--replications", fmt.Sprint(replications),
+	args := []string{"submit", file, "--door", at, "--insecure", "--program", self, "--replications", fmt.Sprint(replications),
 		"--seed", "3", "--workers", "2", "--name", "tiny"}
 	if place != "" {
 		args = append(args, "--place", place)
@@ -133,7 +133,7 @@ func testDoor(t *testing.T, place string) {
 		return e.Standing != nil && e.Standing.Pieces[fleet.Running]+e.Standing.Pieces[fleet.Dispatched] == 0
 	})
 	cut.Heal()
-	if r := runs(t, "watch", id, "--door", at); r.status != 0 {
+	if r := runs(t, "watch", id, "--door", at, "--insecure"); r.status != 0 {
 		t.Fatalf("%+v", r)
 	}
 	a.awaits(old, "it was given up at a", func(e *fleet.Experiment) bool {
@@ -148,12 +148,12 @@ func testDoor(t *testing.T, place string) {
 	if len(malformed) > 0 || len(pieces) != replications || bySite["a"] == 0 || bySite["b"] == 0 {
 		t.Errorf("found pieces of %v, %v, want some of both sites", bySite, malformed)
 	}
-	if r := runs(t, "show", "tiny", "--door", at); r.status != 0 || !strings.Contains(r.stdout, "it is at site b") ||
+	if r := runs(t, "show", "tiny", "--door", at, "--insecure"); r.status != 0 || !strings.Contains(r.stdout, "it is at site b") ||
 		!strings.Contains(r.stdout, "before, it was at site a") {
 		t.Errorf("found %+v", r)
 	}
 	merged, local := filepath.Join(dir, "door.json"), filepath.Join(dir, "local.json")
-	if r := runs(t, "results", id, "--door", at, "--json", merged, "--program", self); r.status != 0 {
+	if r := runs(t, "results", id, "--door", at, "--insecure", "--json", merged, "--program", self); r.status != 0 {
 		t.Fatalf("%+v", r)
 	}
 	if r := runs(t, "run", file, "--seed", "3", "--replications", fmt.Sprint(replications), "--json",

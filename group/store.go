@@ -65,7 +65,8 @@ var verbs = []verb{
 	{"watch", 1, 1, []string{"json"}, false, watch},
 	{"rm", 1, 1, []string{"recursive"}, true, remove},
 	{"queue", 1, 1, []string{"json", "push", "pop", "wait"}, true, queue},
-	{"roles", 0, 0, []string{"json", "grant", "revoke", "passwords"}, true, rolesVerb},
+	{"roles", 0, 0, []string{"json", "grant", "revoke", "passwords", "tokens", "certificates", "for-doors"}, true,
+		rolesVerb},
 }
 
 func runStore(c *app.Call) error {
@@ -81,7 +82,7 @@ func runStore(c *app.Call) error {
 			return app.Usage("%s: found %d arguments behind it, want %s", v.name, n, wanted(v.min, v.max))
 		}
 		for _, flag := range []string{"json", "create", "recursive", "push", "pop", "wait", "grant", "revoke",
-			"passwords"} {
+			"passwords", "tokens", "certificates", "for-doors"} {
 			if c.IsSet(flag) && !strings.Contains(" "+strings.Join(v.flags, " ")+" ", " "+flag+" ") {
 				return app.Usage("--%s has no meaning for %s", flag, v.name)
 			}

@@ -25,7 +25,9 @@ const accessName = identityName + "/access/list"
 
 // Access says who may do what in a group. It is kept in the group, for all to read, and the engine enforces it.
 type Access struct {
-	Admin User   `json:"admin"` // who changes it, and may do everything
+	// Admin is who changes it, and may do everything; without a name the store asks nobody who they are, and doors go by
+	// the access alone.
+	Admin User   `json:"admin"`
 	Users []User `json:"users"` // by name
 	// Trees are the absolute paths of what it is about: the group, and what lies beside it.
 	Trees []string `json:"trees"`
@@ -43,6 +45,10 @@ type User struct {
 	ID     string    `json:"id,omitempty"`   // by which the engine knows it, where that isn't the name
 	Rights []Right   `json:"rights,omitempty"`
 	Since  time.Time `json:"since,omitzero"`
+	// Certificate tells that the engine knows it by a certificate with its name, and by no password.
+	Certificate bool `json:"certificate,omitempty"`
+	// Token is the SHA-256, in hexadecimal digits, of that by which doors know it; "" where it has none.
+	Token string `json:"token,omitempty"`
 }
 
 // Right is what a user may do with a part of the tree.
@@ -62,9 +68,12 @@ type Guarded interface {
 	// UserID is by which the engine knows a user of a name and a password, where that isn't the name. It refuses
 	// passwords that aren't safe with this engine.
 	UserID(user, password string) (id string, err error)
+	// CertificateID is by which the engine knows a user by its certificate, where that isn't the name.
+	CertificateID(user string) string
 	// Protect has the engine enforce an access that is kept, as its administrator. passwords are those of users that
-	// are new, or have another one. changed is what it has changed, for people; where all is so already, nothing.
-	Protect(ctx context.Context, a *Access, passwords map[string]string) (changed []string, err error)
+	// are new, or have another one. step is called behind each step. changed is what it has changed, for people; where
+	// all is so already, nothing.
+	Protect(ctx context.Context, a *Access, passwords map[string]string, step func()) (changed []string, err error)
 	// Abide tells the client the access that what it makes from now on is under.
 	Abide(a *Access)
 }
@@ -107,6 +116,10 @@ func (a *Access) check() error {
 		if len(u.Rights) > maxRights || len(u.ID) > 200 || len(u.Role) > maxUser {
 			errs = append(errs, fmt.Errorf("found %d rights of user %s, a role of %d bytes, an id of %d, want at most "+
 				"%d, %d and 200", len(u.Rights), u.Name, len(u.Role), len(u.ID), maxRights, maxUser))
+		}
+		if n := len(u.Token); n != 0 && (n != 64 || strings.Trim(u.Token, "0123456789abcdef") != "") {
+			errs = append(errs, fmt.Errorf("found a token's hash of %d bytes of user %s, want 64 hexadecimal digits", n,
+				u.Name))
 		}
 		for _, r := range u.Rights {
 			path(r.Path)
@@ -221,15 +234,19 @@ func (s *Store) decodeAccess(path string, n Node) (*Access, error) {
 // SetAccess says who may do what from now on, and has the engine enforce it. This client's user is, or becomes, the
 // administrator. passwords are those of users that are new, or are to have another one. Doing it again does what an
 // earlier call hasn't, and changes nothing else. changed says what was changed, a line each. ErrNoUsers, ErrDenied.
-func (s *Store) SetAccess(ctx context.Context, a *Access, passwords map[string]string) (changed []string, err error) {
-	changed, err = s.setAccess(ctx, a, passwords)
+//
+// step is called behind each step, for those who bound how long one may take.
+func (s *Store) SetAccess(ctx context.Context, a *Access, passwords map[string]string, step func()) (changed []string,
+	err error) {
+	changed, err = s.setAccess(ctx, a, passwords, step)
 	if err != nil {
 		err = fmt.Errorf("metastore: %w", err)
 	}
 	return changed, err
 }
 
-func (s *Store) setAccess(ctx context.Context, a *Access, passwords map[string]string) (changed []string, err error) {
+func (s *Store) setAccess(ctx context.Context, a *Access, passwords map[string]string, step func()) (changed []string,
+	err error) {
 	g, err := s.guarded()
 	if err != nil {
 		return nil, err
@@ -241,30 +258,91 @@ func (s *Store) setAccess(ctx context.Context, a *Access, passwords map[string]s
 	a.Admin = User{Name: name, ID: id}
 	for i := range a.Users {
 		u := &a.Users[i]
-		if passwords[u.Name] == "" && id != "" && u.ID == "" {
+		switch {
+		case u.Certificate:
+			u.ID = g.CertificateID(u.Name)
+			continue
+		case passwords[u.Name] == "" && id != "" && u.ID == "":
 			return nil, fmt.Errorf("user %s is new: a password is needed", u.Name)
-		} else if passwords[u.Name] == "" {
+		case passwords[u.Name] == "":
 			continue
 		}
 		if u.ID, err = g.UserID(u.Name, passwords[u.Name]); err != nil {
 			return nil, err
 		}
 	}
-	slices.SortFunc(a.Users, func(a, b User) int { return strings.Compare(a.Name, b.Name) })
-	if err := a.check(); err != nil {
-		return nil, err
-	}
-	raw, err := encode(JSON, a, "")
+	raw, err := a.raw()
 	if err != nil {
 		return nil, err
 	}
 	g.Abide(a)
+	if err := s.keepAll(ctx, a, raw); err != nil {
+		return nil, err
+	}
+	step()
+	return g.Protect(ctx, a, passwords, step)
+}
+
+// KeepAccess says who may do what from now on, where the engine asks nobody who they are: it enforces nothing, and
+// whoever reaches the store may do everything. It is for those who let others in by it, such as a door.
+func (s *Store) KeepAccess(ctx context.Context, a *Access) error {
+	a.Admin = User{}
+	raw, err := a.raw()
+	if err == nil {
+		err = s.keepAll(ctx, a, raw)
+	}
+	if err != nil {
+		return fmt.Errorf("metastore: %w", err)
+	}
+	return nil
+}
+
+// raw is an access as it is kept.
+func (a *Access) raw() ([]byte, error) {
+	slices.SortFunc(a.Users, func(a, b User) int { return strings.Compare(a.Name, b.Name) })
+	if err := a.check(); err != nil {
+		return nil, err
+	}
+	return encode(JSON, a, "")
+}
+
+// keepAll writes an access below all of its trees.
+func (s *Store) keepAll(ctx context.Context, a *Access, raw []byte) error {
 	for _, tree := range a.Trees {
 		if err := s.keepAccess(ctx, tree, raw); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return g.Protect(ctx, a, passwords)
+	return nil
+}
+
+// ReadAccess reads an access as a backend has it below the absolute path of a group; nil where nobody has said who may
+// do what. version is zero then.
+func ReadAccess(ctx context.Context, b Backend, root string) (a *Access, version Version, err error) {
+	path, err := Path(strings.TrimSuffix(root, "/"), accessName)
+	if err != nil {
+		return nil, Version{}, err
+	}
+	s := &Store{backend: b}
+	n, err := b.Get(ctx, path)
+	if errors.Is(err, ErrNoNode) || err == nil && n.Value == nil {
+		return nil, Version{}, nil
+	}
+	if err == nil {
+		a, err = s.decodeAccess(path, n)
+	}
+	return a, n.Version, err
+}
+
+// Shown is an access as those see it who don't change it: without that by which users are known.
+func (a *Access) Shown() ([]byte, error) {
+	shown := *a
+	shown.Users = slices.Clone(a.Users)
+	shown.Admin.ID = ""
+	for i := range shown.Users {
+		shown.Users[i].ID, shown.Users[i].Token = "", ""
+	}
+	return shown.raw()
 }
 
 // keepAccess writes an access below one of its trees, where it isn't there already.

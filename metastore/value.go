@@ -173,6 +173,12 @@ func parse(raw []byte) (tag byte, data []byte, err error) {
 		"another program has written it, or another version", tag)
 }
 
+// Raw is a value as a node holds it, for those who pass on what others write; key stands for it in messages.
+func Raw(key string, raw []byte) Value { return (&Store{}).value(key, Node{Value: raw}) }
+
+// EncodeRaw is what a node holds of a value in JSON. ErrTooLarge.
+func EncodeRaw(v any) ([]byte, error) { return encode(JSON, v, "") }
+
 // value makes a Value of a node that was read.
 func (s *Store) value(key string, n Node) Value {
 	v := Value{Version: n.Version, Ephemeral: n.Ephemeral, Owner: n.Owner, key: key, exists: true,

@@ -23,12 +23,14 @@ import (
 type Client struct {
 	address string
 	url     string
+	reach   *reach
+	user    string // as Who has found out
 	http    *http.Client
 	closed  chan struct{}
 	once    sync.Once
 }
 
-var _ metastore.Backend = (*Client)(nil)
+var _ metastore.Guarded = (*Client)(nil)
 
 // Times of a client.
 const (
@@ -37,16 +39,16 @@ const (
 )
 
 // Dial makes a client of the door at HOST:PORT. It doesn't wait: a door that isn't there is waited for by each call.
-func Dial(address, folder string) (*Client, error) {
-	secure, err := Secure(address, folder, false)
+func Dial(address string, s Security) (*Client, error) {
+	r, err := s.reaches(address)
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{address: address, url: "http://" + address + "/v1", closed: make(chan struct{})}
-	if secure != nil {
+	c := &Client{address: address, url: "http://" + address + "/v1", reach: r, closed: make(chan struct{})}
+	if r.config != nil {
 		c.url = "https://" + address + "/v1"
 	}
-	c.http = &http.Client{Transport: &http.Transport{TLSClientConfig: secure, Proxy: nil, MaxConnsPerHost: 4,
+	c.http = &http.Client{Transport: &http.Transport{TLSClientConfig: r.config, Proxy: nil, MaxConnsPerHost: 4,
 		TLSHandshakeTimeout: readTime, ResponseHeaderTimeout: answerTime}}
 	return c, nil
 }
@@ -72,6 +74,8 @@ func (c *Client) do(ctx context.Context, ask *request) (r reply, err error) {
 		switch {
 		case errors.As(err, &wrong):
 			return r, err
+		case unlike(err):
+			return r, c.reach.explain(err, c.address)
 		case sent && ask.Do == "commit":
 			return r, fmt.Errorf("the door %s: %w: %w", c.address, metastore.ErrUnknown, err)
 		}
@@ -100,6 +104,9 @@ func (c *Client) ask(ctx context.Context, text []byte) (r reply, err error) {
 	}
 	q.Header.Set("Content-Type", "application/json")
 	q.Header.Set(header, version)
+	if c.reach.token != "" {
+		q.Header.Set("Authorization", "Bearer "+c.reach.token)
+	}
 	answer, err := c.http.Do(q)
 	if err != nil {
 		return r, err
@@ -109,11 +116,44 @@ func (c *Client) ask(ctx context.Context, text []byte) (r reply, err error) {
 		why := make([]byte, 1_000)
 		n, _ := io.ReadFull(answer.Body, why) // as much as there is
 		why = why[:n]
+		if bytes.Contains(why, []byte("HTTP request to an HTTPS server")) {
+			why = []byte("it speaks TLS: --door-tls instead of --insecure")
+		}
 		return r, &statusError{fmt.Sprintf("the door %s answers %s: %s", c.address, answer.Status,
 			strings.TrimSpace(string(why)))}
 	}
 	return r, json.NewDecoder(io.LimitReader(answer.Body, replyMost)).Decode(&r)
 }
+
+// Who asks the door who this client is, so that User knows it. It is called before anything else. ErrDenied says what a
+// door wants to be shown, or that this user has no role there.
+func (c *Client) Who(ctx context.Context) error {
+	r, err := c.do(ctx, &request{Do: "who"})
+	if other := (*otherError)(nil); errors.As(err, &other) {
+		return nil // a door of an earlier build asks nobody
+	}
+	c.user = r.User
+	return err
+}
+
+// User implements metastore.Guarded.
+func (c *Client) User() (name, id string) { return c.user, "" }
+
+// UserID implements metastore.Guarded.
+func (c *Client) UserID(string, string) (string, error) { return "", errRoles }
+
+// CertificateID implements metastore.Guarded.
+func (c *Client) CertificateID(string) string { return "" }
+
+// Protect implements metastore.Guarded: it is refused.
+func (c *Client) Protect(context.Context, *metastore.Access, map[string]string, func()) ([]string, error) {
+	return nil, errRoles
+}
+
+// Abide implements metastore.Guarded.
+func (c *Client) Abide(*metastore.Access) {}
+
+var errRoles = fmt.Errorf("%w: roles are given at the door's home: name its store", metastore.ErrDenied)
 
 // Get implements metastore.Backend.
 func (c *Client) Get(ctx context.Context, path string) (n metastore.Node, err error) {
@@ -205,6 +245,9 @@ func (f *feed) Next(ctx context.Context) (metastore.State, error) {
 			now.Node, err = f.c.Get(ctx, f.path)
 		} else {
 			now.Names, err = f.c.Children(ctx, f.path)
+		}
+		if errors.Is(err, metastore.ErrDenied) { // nothing is heard any more: that is its end
+			return now, fmt.Errorf("%w: %w", metastore.ErrClosed, err)
 		}
 		if err != nil && !errors.Is(err, metastore.ErrNoNode) {
 			if ctx.Err() != nil || errors.Is(err, metastore.ErrClosed) {

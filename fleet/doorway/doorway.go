@@ -4,23 +4,20 @@
 // writing what people may write.
 //
 // Guarantee: a client can submit, and wish, and nothing else: what doors and leaders write is refused, and so is every
-// key outside the home's group and its parts. Nothing is sent over a network without TLS, by which both sides are
-// known.
+// key outside the home's group and its parts. Where roles were given at the home each request is by a user, who may do
+// what the role says, and what a user does is in the audit with it. Nothing is sent over a network without TLS, unless
+// that was said twice.
 //
-//	backend, err := doorway.Dial("10.0.0.9:7443", "tls")
+//	backend, err := doorway.Dial("10.0.0.9:7443", doorway.Security{Folder: "ann"})
 //	store, err := metastore.New(ctx, backend, metastore.Options{Group: doorway.Group, Existing: true})
 package doorway
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
-	"net/netip"
 	"strings"
 	"time"
 
-	"github.com/disco-sim/disco/internal/certs"
 	"github.com/disco-sim/disco/metastore"
 )
 
@@ -49,7 +46,7 @@ const version = "1"
 
 // request is what a client asks.
 type request struct {
-	Do    string           `json:"do"` // get, children, tree, commit
+	Do    string           `json:"do"` // get, children, tree, commit, who
 	Path  string           `json:"path,omitempty"`
 	Conds []metastore.Cond `json:"conds,omitempty"`
 	Ops   []operation      `json:"ops,omitempty"`
@@ -66,6 +63,7 @@ type reply struct {
 	Node   *metastore.Node  `json:"node,omitempty"`
 	Names  []string         `json:"names,omitempty"`
 	Leaves []metastore.Leaf `json:"leaves,omitempty"`
+	User   string           `json:"user,omitempty"` // who asks, as the door knows it
 	Error  *failure         `json:"error,omitempty"`
 }
 
@@ -103,37 +101,17 @@ func (f *failure) error() error {
 		return &metastore.ConflictError{Cond: *f.Cond}
 	}
 	if is := kinds[f.Kind]; is != nil {
-		return fmt.Errorf("the door: %w: %.2000s", is, f.Text)
+		text := strings.TrimPrefix(strings.TrimPrefix(f.Text, is.Error()), ": ")
+		return fmt.Errorf("the door: %w: %.2000s", is, text)
 	}
-	return fmt.Errorf("the door: %.2000s", f.Text)
+	return &otherError{fmt.Sprintf("the door: %.2000s", f.Text)}
 }
 
-// Secure is the TLS of a door, or of who reaches it: by the folder that `certs issue` made, and none without one, which
-// is for the loopback alone.
-func Secure(address, folder string, serves bool) (*tls.Config, error) {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil || port == "" {
-		return nil, fmt.Errorf("found the address %.300q, want HOST:PORT", address)
-	}
-	if folder == "" {
-		ip, notNumeric := netip.ParseAddr(host)
-		if host == "localhost" || notNumeric == nil && ip.IsLoopback() {
-			return nil, nil
-		}
-		return nil, fmt.Errorf("found the address %.300s, which others may reach, without certificates: want "+
-			"--door-tls with the folder that `certs issue` made for this machine, or a loopback address", address)
-	}
-	id, err := certs.Load(folder)
-	if err != nil {
-		return nil, fmt.Errorf("--door-tls: %w", err)
-	}
-	config := id.Client(host)
-	if serves {
-		config = id.Server()
-	}
-	config.NextProtos = []string{"http/1.1"}
-	return config, nil
-}
+// otherError is an error of a door that is none of the store's.
+type otherError struct{ text string }
+
+// Error is what the door has said.
+func (e *otherError) Error() string { return e.text }
 
 // below is what of a path lies below a root; false: it doesn't.
 func below(path, root string) (rest string, ok bool) {

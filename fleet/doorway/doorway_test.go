@@ -40,17 +40,29 @@ func serve(t *testing.T, tlsDir string) *served {
 		return c
 	}
 	s.home, s.site = open(s.homeAt), open(s.away)
-	config, err := Secure("127.0.0.1:0", tlsDir, true)
+	security := plain
+	if tlsDir != "" {
+		security = Security{Folder: tlsDir}
+	}
+	return s.serves(security)
+}
+
+// plain is without certificates.
+var plain = Security{Insecure: 1}
+
+// serves opens the door.
+func (s *served) serves(security Security) *served {
+	config, peer, err := security.Serves("127.0.0.1:0")
 	s.must(err)
 	there := s.away.NewClient()
 	server, err := Listen("127.0.0.1:0", Options{Home: s.homeAt.NewClient(), Root: "/g", Results: "/g-parts",
-		TLS: config, Site: func(_ context.Context, id string) (Site, error) {
+		TLS: config, Peer: peer, Site: func(_ context.Context, id string) (Site, error) {
 			return Site{Backend: there, Root: "/g", ID: fleet.SiteID(id, 1)}, nil
 		}})
 	s.must(err)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve() }()
-	t.Cleanup(func() { s.must(server.Close()); s.must(<-ended) })
+	s.Cleanup(func() { s.must(server.Close()); s.must(<-ended) })
 	s.at = server.At.String()
 	return s
 }
@@ -63,10 +75,11 @@ func (s *served) must(err error) {
 }
 
 // client is the fleet's client of somebody who asks the door.
-func (s *served) client(tlsDir string) (*fleet.Client, *Client) {
+func (s *served) client(security Security) (*fleet.Client, *Client) {
 	s.Helper()
-	b, err := Dial(s.at, tlsDir)
+	b, err := Dial(s.at, security)
 	s.must(err)
+	s.must(b.Who(s.Context()))
 	store, err := metastore.New(s.Context(), b, metastore.Options{Group: Group, Existing: true})
 	s.must(err)
 	s.Cleanup(func() { _ = store.Close() })
@@ -86,7 +99,7 @@ func sent(key string) *fleet.Submission {
 // has finished there and isn't home yet.
 func TestDoorway(t *testing.T) {
 	s := serve(t, "")
-	c, _ := s.client("")
+	c, _ := s.client(plain)
 	id, duplicate, err := c.Submit(t.Context(), sent("k"))
 	if err != nil || duplicate {
 		t.Fatalf("found %v, %v", duplicate, err)
@@ -142,7 +155,7 @@ func TestDoorway(t *testing.T) {
 // What people don't write is refused, and so are other keys than the home's, sessions, and what is no request.
 func TestRefuses(t *testing.T) {
 	s := serve(t, "")
-	c, b := s.client("")
+	c, b := s.client(plain)
 	id, _, err := c.Submit(t.Context(), sent("k"))
 	s.must(err)
 	value := []byte(`{"x":1}`)
@@ -223,12 +236,16 @@ func TestCertificates(t *testing.T) {
 		}
 	}
 	s := serve(t, mine)
-	c, _ := s.client(mine)
+	c, _ := s.client(Security{Folder: mine})
 	if all, err := c.List(t.Context()); err != nil || len(all) != 0 {
 		t.Errorf("found %v, %v", all, err)
 	}
 	for _, folder := range []string{"", stranger} {
-		b, err := Dial(s.at, folder)
+		security := plain
+		if folder != "" {
+			security = Security{Folder: folder}
+		}
+		b, err := Dial(s.at, security)
 		s.must(err)
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		if _, err := b.Get(ctx, "/home/.disco"); err == nil {
@@ -237,17 +254,29 @@ func TestCertificates(t *testing.T) {
 		cancel()
 		_ = b.Close()
 	}
-	if _, err := Secure("10.0.0.9:7443", "", true); err == nil || !strings.Contains(err.Error(), "--door-tls") {
-		t.Errorf("an address that others reach, without certificates: found %v", err)
+	for _, wrong := range []struct {
+		address  string
+		security Security
+		want     string
+	}{
+		{"127.0.0.1:7443", Security{}, "want the folder that `certs issue` made, or, on a loopback address, --insecure"},
+		{"10.0.0.9:7443", plain, "--insecure twice means it"},
+		{"10.0.0.9:7443", Security{Insecure: 2, Tokens: true}, "for everybody to read"},
+		{"127.0.0.1:7443", Security{Insecure: 1, Folder: mine}, "want one of them"},
+		{"nothing", plain, "want HOST:PORT"},
+	} {
+		if _, _, err := wrong.security.Serves(wrong.address); err == nil || !strings.Contains(err.Error(), wrong.want) {
+			t.Errorf("%+v: found %v, want %q", wrong, err, wrong.want)
+		}
 	}
-	if _, err := Secure("nothing", "", true); err == nil {
-		t.Error("an address without a port is accepted")
+	if _, _, err := (&Security{Insecure: 2}).Serves("10.0.0.9:7443"); err != nil {
+		t.Errorf("--insecure twice: found %v", err)
 	}
 }
 
 // A door that is away is waited for; what it may have done isn't known then.
 func TestAway(t *testing.T) {
-	b, err := Dial("127.0.0.1:1", "")
+	b, err := Dial("127.0.0.1:1", plain)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,6 +31,7 @@ type Options struct {
 	// none, or that it can't be reached.
 	Site func(ctx context.Context, id string) (Site, error)
 	TLS  *tls.Config // nil: none, which is for the loopback
+	Peer Peer        // who has a certificate; nil without TLS
 }
 
 // Site is where an experiment is now.
@@ -96,32 +97,41 @@ func (s *Server) guard(names []string) http.Handler {
 			refuse(http.StatusBadRequest, fmt.Sprintf("found the protocol %.20q, want %s: take a program of the same "+
 				"version as the door's", r.Header.Get(header), version))
 		default:
-			var ask request
-			d := json.NewDecoder(http.MaxBytesReader(w, r.Body, requestMost))
-			if err := d.Decode(&ask); err != nil {
-				refuse(http.StatusBadRequest, fmt.Sprintf("the request can't be read: %.300v", err))
-				return
-			}
-			w.Header().Set("Content-Type", "application/json")
-			_ = json.NewEncoder(w).Encode(s.answer(r.Context(), &ask)) // who asked has gone
+			s.serve(w, r, refuse)
 		}
 	})
 }
 
-// answer does what is asked.
-func (s *Server) answer(ctx context.Context, ask *request) (r reply) {
-	ctx, cancel := context.WithTimeoutCause(ctx, answerTime/2, errors.New("the home's store doesn't answer"))
+// serve answers a request: first of all it finds out who asks.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, refuse func(status int, text string)) {
+	ctx, cancel := context.WithTimeoutCause(r.Context(), answerTime/2, errors.New("the home's store doesn't answer"))
 	defer cancel()
-	var err error
-	if ask.Do == "commit" {
-		err = s.commit(ctx, ask)
-	} else {
-		r, err = s.read(ctx, ask)
+	c, err := s.caller(ctx, r)
+	var a reply
+	if err == nil {
+		var ask request
+		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, requestMost)).Decode(&ask); err != nil {
+			refuse(http.StatusBadRequest, fmt.Sprintf("the request can't be read: %.300v", err))
+			return
+		}
+		a, err = s.answer(ctx, c, &ask)
 	}
 	if err != nil {
-		return reply{Error: failed(err)}
+		a = reply{Error: failed(err)}
 	}
-	return r
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(a) // who asked has gone
+}
+
+// answer does what a caller asks.
+func (s *Server) answer(ctx context.Context, c *caller, ask *request) (r reply, err error) {
+	switch ask.Do {
+	case "who":
+		return reply{User: c.name}, nil
+	case "commit":
+		return r, s.commit(ctx, c, ask)
+	}
+	return s.read(ctx, ask)
 }
 
 // real is the path in the home's store of one that a client names, and what it is below the group; parts can't be
@@ -151,6 +161,7 @@ func (s *Server) read(ctx context.Context, ask *request) (r reply, err error) {
 		if errors.Is(err, metastore.ErrNoNode) && !parts {
 			n, err = s.getAtSite(ctx, key, err)
 		}
+		n.Value = s.shown(path, n.Value)
 		return reply{Node: &n}, err
 	case "children":
 		r.Names, err = s.o.Home.Children(ctx, path)
@@ -162,6 +173,7 @@ func (s *Server) read(ctx context.Context, ask *request) (r reply, err error) {
 		}
 		for _, l := range leaves {
 			if rest, ok := below(l.Path, path); ok {
+				l.Value = s.shown(l.Path, l.Value)
 				l.Path = strings.TrimSuffix(ask.Path+"/"+rest, "/")
 				r.Leaves = append(r.Leaves, l)
 			}
@@ -253,27 +265,43 @@ func finished(value []byte) bool {
 }
 
 // commit commits what people may write.
-func (s *Server) commit(ctx context.Context, ask *request) error {
+func (s *Server) commit(ctx context.Context, c *caller, ask *request) error {
 	conds, ops := slices.Clone(ask.Conds), make([]metastore.Op, 0, len(ask.Ops))
 	for i := range conds {
-		real, _, parts, err := s.real(conds[i].Path)
+		_, key, parts, err := s.real(conds[i].Path)
 		if err != nil || parts {
 			return errors.Join(err, refused(conds[i].Path))
 		}
-		conds[i].Path = real
+		conds[i].Path = key
 	}
 	for _, op := range ask.Ops {
 		real, key, parts, err := s.real(op.Path)
-		if err != nil || parts || !mayWrite(key, op.Do) {
+		if err != nil || parts {
 			return errors.Join(err, refused(op.Path))
 		}
-		ops = append(ops, metastore.Op{Path: real, Do: op.Do, Value: op.Value})
+		if !c.mayWrite(real, key, op.Do) {
+			return c.refused(real, key, op.Do)
+		}
+		ops = append(ops, metastore.Op{Path: key, Do: op.Do, Value: op.Value})
 	}
-	err := s.o.Home.Commit(ctx, conds, ops)
+	if err := s.checked(ctx, c, conds, ops); err != nil {
+		return seen(err, "")
+	}
+	for i := range conds {
+		conds[i].Path = s.o.Root + "/" + conds[i].Path
+	}
+	for i := range ops {
+		ops[i].Path = s.o.Root + "/" + ops[i].Path
+	}
+	return seen(s.o.Home.Commit(ctx, conds, ops), s.o.Root+"/")
+}
+
+// seen is a conflict about a path as callers see it; root is before the key.
+func seen(err error, root string) error {
 	if conflict := (*metastore.ConflictError)(nil); errors.As(err, &conflict) {
 		c := conflict.Cond
-		if rest, ok := below(c.Path, s.o.Root); ok {
-			c.Path = "/" + Group + "/" + rest
+		if key, ok := strings.CutPrefix(c.Path, root); ok {
+			c.Path = "/" + Group + "/" + key
 		}
 		return &metastore.ConflictError{Cond: c}
 	}
@@ -284,26 +312,30 @@ func refused(path string) error {
 	return fmt.Errorf("%w: %.200s isn't written by people", metastore.ErrDenied, path)
 }
 
-// mayWrite tells whether people write a key so.
-func mayWrite(key string, do metastore.OpKind) bool {
+// mayWrite tells whether people write a key so. Where it is known who writes, some keys have that name in them.
+func mayWrite(key string, do metastore.OpKind, user string) bool {
 	names := strings.Split(key, "/")
 	if len(names) < 2 || names[0] != "fleet" {
 		return false
 	}
 	create, set := do == metastore.Create, do == metastore.Set || do == metastore.Create
+	own := len(names) == 3
+	if user != "" {
+		own = len(names) == 4 && names[2] == user
+	}
 	switch what := names[1]; {
 	case len(names) == 2:
 		return what == "format" && create || what == "changed" && set
 	case what == "submitted":
-		return len(names) == 3 && create
+		return own && create
 	case what == "experiments":
 		return len(names) == 4 && (names[3] == "spec" && create || names[3] == "wish" && set)
 	case what == "users": // how much a user has submitted
-		return len(names) == 3 && set
+		return own && set
 	case what == "blobs":
 		return len(names) <= 4 && set
 	case what == "audit":
-		return len(names) == 3 && (create || do == metastore.Delete)
+		return own && (create || do == metastore.Delete)
 	}
 	return false
 }

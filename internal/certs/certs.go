@@ -3,6 +3,9 @@
 // Package certs makes and reads the certificates by which machines of a group know each other: a private authority, and
 // for each machine a certificate that the authority has signed. docs/group.md shows how they are used.
 //
+// Users have certificates of an authority of their own, which lies beside that of machines: what trusts machines, such
+// as agents and the servers of a store among each other, doesn't trust a user's certificate.
+//
 // Guarantee: no file is overwritten, and each is readable by its owner only; a certificate that has expired, that isn't
 // valid yet, or that belongs to another key or authority is refused when it is read, with the file and the dates;
 // connections are TLS 1.3 with both sides verified.
@@ -31,10 +34,13 @@ import (
 	"time"
 )
 
-// The files. An authority's folder has the first two, a machine's folder all but the second.
+// The files. An authority's folder has those of the two authorities, with their keys; a machine's or a user's folder has
+// all but these keys.
 const (
 	AuthorityFile    = "ca.pem"
 	AuthorityKeyFile = "ca-key.pem"
+	UsersFile        = "users.pem"
+	UsersKeyFile     = "users-key.pem"
 	CertificateFile  = "cert.pem"
 	KeyFile          = "key.pem"
 )
@@ -60,30 +66,41 @@ func Period(days int) Validity {
 	return Validity{now.Add(-early), now.Add(time.Duration(days) * 24 * time.Hour)}
 }
 
-// Init makes an authority in dir: its certificate and its key. The key signs certificates and is needed for nothing
-// else, so it had better stay on a machine that takes no part in runs.
+// Init makes an authority in dir: its certificate and its key, and those of its users. The keys sign certificates and
+// are needed for nothing else, so they had better stay on a machine that takes no part in runs.
 func Init(dir string, v Validity) error {
-	key, err := newKey()
+	cert, key, err := newAuthority("disco authority", v)
 	if err != nil {
 		return err
+	}
+	usersCert, usersKey, err := newAuthority("disco authority of users", v)
+	if err != nil {
+		return err
+	}
+	return writeNew(dir, []file{{AuthorityFile, cert}, {AuthorityKeyFile, key}, {UsersFile, usersCert},
+		{UsersKeyFile, usersKey}})
+}
+
+// newAuthority makes an authority's certificate and key in PEM.
+func newAuthority(name string, v Validity) (certText, keyText []byte, err error) {
+	key, err := newKey()
+	if err != nil {
+		return nil, nil, err
 	}
 	template, err := newTemplate(v)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	template.Subject = pkix.Name{CommonName: fmt.Sprintf("disco authority %.4x", template.SerialNumber.Bytes())}
+	template.Subject = pkix.Name{CommonName: fmt.Sprintf("%s %.4x", name, template.SerialNumber.Bytes())}
 	template.IsCA, template.BasicConstraintsValid = true, true
 	template.MaxPathLenZero = true
 	template.KeyUsage = x509.KeyUsageCertSign
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
-		return fmt.Errorf("certs: %w", err)
+		return nil, nil, fmt.Errorf("certs: %w", err)
 	}
-	keyText, err := encodeKey(key)
-	if err != nil {
-		return err
-	}
-	return writeNew(dir, []file{{AuthorityFile, encodeCertificate(cert)}, {AuthorityKeyFile, keyText}})
+	keyText, err = encodeKey(key)
+	return encodeCertificate(cert), keyText, err
 }
 
 // Issue makes a machine's certificate in out, signed by the authority in dir, for the names and addresses at which
@@ -92,7 +109,21 @@ func Issue(dir, out string, hosts []string, v Validity) error {
 	if err := checkHosts(hosts); err != nil {
 		return err
 	}
-	authority, authorityKey, err := loadAuthority(dir)
+	is := &x509.Certificate{Subject: pkix.Name{CommonName: hosts[0]},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
+	for _, h := range hosts {
+		if a, err := netip.ParseAddr(h); err == nil {
+			is.IPAddresses = append(is.IPAddresses, a.AsSlice())
+		} else {
+			is.DNSNames = append(is.DNSNames, h)
+		}
+	}
+	return issue(dir, out, AuthorityFile, AuthorityKeyFile, is, v)
+}
+
+// issue makes a certificate as is says, signed by the authority of the files in dir, with what its folder needs.
+func issue(dir, out, authorityFile, keyFile string, is *x509.Certificate, v Validity) error {
+	authority, authorityKey, err := loadAuthority(dir, authorityFile, keyFile)
 	if err != nil {
 		return err
 	}
@@ -107,17 +138,9 @@ func Issue(dir, out string, hosts []string, v Validity) error {
 	if err != nil {
 		return err
 	}
-	template.Subject = pkix.Name{CommonName: hosts[0]}
-	for _, h := range hosts {
-		if a, err := netip.ParseAddr(h); err == nil {
-			template.IPAddresses = append(template.IPAddresses, a.AsSlice())
-		} else {
-			template.DNSNames = append(template.DNSNames, h)
-		}
-	}
-	template.KeyUsage = x509.KeyUsageDigitalSignature
-	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
-	cert, err := x509.CreateCertificate(rand.Reader, template, authority, key.Public(), authorityKey)
+	is.SerialNumber, is.NotBefore, is.NotAfter = template.SerialNumber, template.NotBefore, template.NotAfter
+	is.KeyUsage = x509.KeyUsageDigitalSignature
+	cert, err := x509.CreateCertificate(rand.Reader, is, authority, key.Public(), authorityKey)
 	if err != nil {
 		return fmt.Errorf("certs: %w", err)
 	}
@@ -125,8 +148,26 @@ func Issue(dir, out string, hosts []string, v Validity) error {
 	if err != nil {
 		return err
 	}
-	return writeNew(out, []file{{AuthorityFile, encodeCertificate(authority.Raw)},
-		{CertificateFile, encodeCertificate(cert)}, {KeyFile, keyText}})
+	files, err := authorities(dir)
+	if err != nil {
+		return err
+	}
+	return writeNew(out, append(files, file{CertificateFile, encodeCertificate(cert)}, file{KeyFile, keyText}))
+}
+
+// authorities are the certificates of an authority's folder that everybody gets. Folders of before users had
+// certificates have none for these.
+func authorities(dir string) (files []file, err error) {
+	for _, name := range []string{AuthorityFile, UsersFile} {
+		all, err := readCertificates(dir, name)
+		if name == UsersFile && notThere(dir, name) {
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		files = append(files, file{name, encodeCertificate(all[0].Raw)})
+	}
+	return files, nil
 }
 
 func newKey() (*ecdsa.PrivateKey, error) {

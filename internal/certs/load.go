@@ -23,6 +23,8 @@ type Identity struct {
 	dir         string
 	certificate tls.Certificate
 	authorities *x509.CertPool
+	users       *x509.CertPool      // the authorities of users; nil: the folder has none
+	everybody   []*x509.Certificate // both kinds of authorities, where there are users
 }
 
 // Load reads a machine's folder. Its errors are [*Error].
@@ -44,15 +46,20 @@ func Load(dir string) (*Identity, error) {
 		return nil, wrong("%s isn't the key of %s: they are from two calls of certs issue", filepath.Join(dir, KeyFile),
 			filepath.Join(dir, CertificateFile))
 	}
-	id := &Identity{dir: dir, certificate: tls.Certificate{PrivateKey: key, Leaf: own},
-		authorities: x509.NewCertPool()}
+	id := &Identity{dir: dir, certificate: tls.Certificate{PrivateKey: key, Leaf: own}, authorities: pool(authorities)}
 	for _, c := range chain {
 		id.certificate.Certificate = append(id.certificate.Certificate, c.Raw)
 	}
-	for _, a := range authorities {
-		id.authorities.AddCert(a)
+	if err := id.loadUsers(authorities); err != nil {
+		return nil, err
 	}
-	_, err = own.Verify(x509.VerifyOptions{Roots: id.authorities, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
+	o := x509.VerifyOptions{Roots: id.authorities, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}
+	if _, err = own.Verify(o); err != nil && id.users != nil {
+		o.Roots = id.users
+		if _, asUser := own.Verify(o); asUser == nil {
+			err = nil
+		}
+	}
 	if err != nil {
 		return nil, id.explainOwn(err, own, authorities)
 	}
@@ -88,22 +95,22 @@ func expiry(where string, c *x509.Certificate, todo string) error {
 }
 
 // loadAuthority reads an authority's folder.
-func loadAuthority(dir string) (*x509.Certificate, crypto.Signer, error) {
-	all, err := readCertificates(dir, AuthorityFile)
+func loadAuthority(dir, file, keyFile string) (*x509.Certificate, crypto.Signer, error) {
+	all, err := readCertificates(dir, file)
 	if err != nil {
 		return nil, nil, err
 	}
-	key, err := readKey(dir, AuthorityKeyFile)
+	key, err := readKey(dir, keyFile)
 	if err != nil {
 		return nil, nil, err
 	}
-	path := filepath.Join(dir, AuthorityFile)
+	path := filepath.Join(dir, file)
 	switch c := all[0]; {
 	case !c.IsCA:
 		return nil, nil, wrong("%s is the certificate of a machine, want that of an authority: `certs init` makes one",
 			path)
 	case !matches(c, key):
-		return nil, nil, wrong("%s isn't the key of %s", filepath.Join(dir, AuthorityKeyFile), path)
+		return nil, nil, wrong("%s isn't the key of %s", filepath.Join(dir, keyFile), path)
 	default:
 		return c, key, expiry(path, c, "`certs init` makes a new authority, in another folder")
 	}

@@ -43,18 +43,6 @@ func Flags() []cli.Flag {
 	}
 }
 
-// DoorFlags are those of commands for experiments: of a group, or of a door.
-func DoorFlags() []cli.Flag {
-	return append(Flags(), &cli.StringFlag{Name: "door", Usage: "`HOST:PORT` of a door to several groups, instead of " +
-		"--store"}, DoorTLSFlag())
-}
-
-// DoorTLSFlag is the flag for the certificates of a door, and of who reaches it.
-func DoorTLSFlag() cli.Flag {
-	return &cli.StringFlag{Name: "door-tls", Usage: "`FOLDER` that `certs issue` made for this machine; none on the " +
-		"loopback"}
-}
-
 // connectDoor opens the home of the door that the flags name.
 func connectDoor(ctx context.Context, c *app.Call, o metastore.Options) (*metastore.Store, error) {
 	for _, flag := range []string{"store", "group", "store-ca", "store-cert", "store-key", "store-password-file"} {
@@ -62,15 +50,18 @@ func connectDoor(ctx context.Context, c *app.Call, o metastore.Options) (*metast
 			return nil, app.Usage("found --door and --%s, want one of them: a door has its stores itself", flag)
 		}
 	}
-	backend, err := doorway.Dial(c.String("door"), c.String("door-tls"))
+	backend, err := doorway.Dial(c.String("door"), doorSecurity(c))
 	if err != nil {
 		return nil, app.Usage("--door: %v", err)
 	}
 	ctx, cancel, err := Bounded(ctx, c)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, backend.Close())
 	}
 	defer cancel()
+	if err := backend.Who(ctx); err != nil {
+		return nil, errors.Join(err, backend.Close())
+	}
 	return metastore.New(ctx, backend, o)
 }
 
@@ -99,6 +90,9 @@ func reporter(c *app.Call) func(error) {
 func Connect(ctx context.Context, c *app.Call, a Access) (*metastore.Store, error) {
 	if c.String("door") != "" {
 		return connectDoor(ctx, c, metastore.Options{Group: doorway.Group, Existing: true, Report: reporter(c)})
+	}
+	if err := withoutDoor(c); err != nil {
+		return nil, err
 	}
 	url := URL(c)
 	if url == "" {
@@ -150,8 +144,9 @@ func notLetIn(url, group string, err error) error {
 		return err
 	}
 	if a.User == "" {
-		return fmt.Errorf("the store asks who this is: name a user in the URL, such as %s://ann@%s: %w", a.Engine,
-			a.Hosts[0], err)
+		return fmt.Errorf("the store asks who this is, or doesn't let the user of the certificate into the group %s: name "+
+			"a user in the URL, such as %s://ann@%s, or show the certificate of one who has a role (--store-cert): %w",
+			group, a.Engine, a.Hosts[0], err)
 	}
 	return fmt.Errorf("user %s isn't let into the group %s: it has another password, or no role there (`store roles` "+
 		"shows the roles to those who have one): %w", a.User, group, err)
@@ -219,6 +214,19 @@ func Bounded(ctx context.Context, c *app.Call) (context.Context, context.CancelF
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("the --store-timeout of %v is over", timeout))
 	return ctx, cancel, nil
+}
+
+// Stepped is a context for work of many steps, each of which has the --store-timeout: step says that one is done.
+func Stepped(ctx context.Context, c *app.Call) (stepped context.Context, step, stop func(), err error) {
+	timeout := c.Duration("store-timeout")
+	if timeout <= 0 {
+		return nil, nil, nil, app.Usage("--store-timeout: found %v, want more than 0", timeout)
+	}
+	stepped, cancel := context.WithCancelCause(ctx)
+	late := time.AfterFunc(timeout, func() {
+		cancel(fmt.Errorf("no step was done within the --store-timeout of %v", timeout))
+	})
+	return stepped, func() { late.Reset(timeout) }, func() { late.Stop(); cancel(nil) }, nil
 }
 
 // WithStore runs a command that uses the store, and ends by signals.

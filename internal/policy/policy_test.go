@@ -73,12 +73,12 @@ metastore/etcd: metastore
 metastore/dial: metastore metastore/etcd metastore/zk internal/infile
 metastore/mem: metastore
 metastore/storetest: internal/forward metastore
-metastore/zk: metastore
+metastore/zk: internal/certs metastore
 cluster: metastore internal/procfs
 fleet: cluster internal/heap internal/nearest internal/until metastore model/measure
 fleet/agent: cluster fleet fleet/executor
 fleet/door: fleet metastore
-fleet/doorway: fleet internal/certs internal/webserver metastore
+fleet/doorway: fleet internal/certs internal/infile internal/webserver metastore
 fleet/executor: fleet
 fleet/executor/local: fleet fleet/executor internal/infile internal/procfs internal/until
 fleet/executor/remote: fleet fleet/executor fleet/executor/local internal/infile
@@ -90,7 +90,7 @@ experiments: app cluster fleet fleet/door fleet/doorway
 	internal/checkpoint internal/checkpoint/s3 internal/checkpoint/storeblobs
 	internal/groupcall internal/infile internal/outfile internal/submission internal/sweep internal/table
 	metastore metastore/dial scenario
-group: app cluster experiments fleet fleet/agent fleet/executor fleet/executor/local fleet/executor/remote
+group: app cluster experiments fleet fleet/agent fleet/doorway fleet/executor fleet/executor/local fleet/executor/remote
 	internal/groupcall
 	internal/bridge/byname internal/bridge/offer internal/bridge/relay internal/bridge/stream
 	internal/certs internal/checkpoint/blobproc internal/checkpoint/s3

@@ -3,6 +3,7 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,8 +21,42 @@ import (
 
 var _ metastore.Guarded = (*Backend)(nil)
 
-// User is who this client is. etcd knows users by their names.
-func (b *Backend) User() (name, id string) { return b.options.User, "" }
+// User is who this client is: by its password, or by its certificate where the server goes by that. etcd knows users by
+// their names.
+func (b *Backend) User() (name, id string) { return cmp.Or(b.options.User, b.certified), "" }
+
+// CertificateID is "": etcd goes by the common name.
+func (b *Backend) CertificateID(string) string { return "" }
+
+// certificate finds out whether the server takes this client for the user that its certificate names.
+func (b *Backend) certificate(ctx context.Context) error {
+	if b.options.User != "" || b.options.TLS == nil || len(b.options.TLS.Certificates) == 0 ||
+		b.options.TLS.Certificates[0].Leaf == nil {
+		return nil
+	}
+	name := b.options.TLS.Certificates[0].Leaf.Subject.CommonName
+	if name == "" {
+		return nil
+	}
+	api := pb.NewAuthClient(b.client.ActiveConnection())
+	status, err := ask(ctx, b, api.AuthStatus, &pb.AuthStatusRequest{})
+	if errors.Is(err, metastore.ErrUnavailable) || err == nil && !status.Enabled {
+		return nil // the first call shows the one; by the other it asks nobody who they are
+	}
+	if err == nil {
+		_, err = ask(ctx, b, api.UserGet, &pb.AuthUserGetRequest{Name: name})
+	}
+	switch {
+	case err == nil, errors.Is(err, rpctypes.ErrUserNotFound): // of a user that isn't there everything is refused
+		b.certified = name
+		return nil
+	case errors.Is(err, rpctypes.ErrUserEmpty):
+		return fmt.Errorf("%w: the store asks who this is, and doesn't go by the certificate of %.80q: name a user with "+
+			"a password in the URL, or have the store know users by certificates (disco-server --users-ca, etcd "+
+			"--client-cert-auth): %w", metastore.ErrDenied, name, err)
+	}
+	return err
+}
 
 // UserID is "": etcd keeps passwords itself.
 func (b *Backend) UserID(string, string) (string, error) { return "", nil }
@@ -108,13 +143,14 @@ type guard struct {
 	*Backend
 	api     pb.AuthClient
 	access  *metastore.Access
+	step    func()
 	changed []string // for people
 }
 
 // Protect makes a role and a user for each, and takes away those of users that the access doesn't have.
-func (b *Backend) Protect(ctx context.Context, a *metastore.Access, passwords map[string]string) (changed []string,
-	err error) {
-	g := &guard{Backend: b, api: pb.NewAuthClient(b.client.ActiveConnection()), access: a}
+func (b *Backend) Protect(ctx context.Context, a *metastore.Access, passwords map[string]string, step func()) (
+	changed []string, err error) {
+	g := &guard{Backend: b, api: pb.NewAuthClient(b.client.ActiveConnection()), access: a, step: step}
 	status, err := ask(ctx, b, g.api.AuthStatus, &pb.AuthStatusRequest{})
 	if err != nil {
 		return nil, err
@@ -126,7 +162,7 @@ func (b *Backend) Protect(ctx context.Context, a *metastore.Access, passwords ma
 	for i := range a.Users {
 		u := &a.Users[i]
 		if err := g.user(ctx, u, passwords[u.Name]); err != nil {
-			return g.changed, fmt.Errorf("user %s: %w", u.Name, err)
+			return g.changed, fmt.Errorf("user %s, the %d. of %d: %w", u.Name, i+1, len(a.Users), err)
 		}
 	}
 	return g.changed, g.takeAway(ctx)
@@ -147,8 +183,14 @@ func (g *guard) user(ctx context.Context, u *metastore.User, password string) er
 	if err != nil {
 		return err
 	}
+	g.step()
 	user, err := ask(ctx, g.Backend, g.api.UserGet, &pb.AuthUserGetRequest{Name: u.Name})
 	switch {
+	case errors.Is(err, rpctypes.ErrUserNotFound) && u.Certificate:
+		user, g.changed = &pb.AuthUserGetResponse{}, append(g.changed, "user "+u.Name+" is new, by its certificate")
+		err = unless[*pb.AuthUserAddResponse](rpctypes.ErrUserAlreadyExist)(
+			ask(ctx, g.Backend, g.api.UserAdd, &pb.AuthUserAddRequest{Name: u.Name,
+				Options: &authpb.UserAddOptions{NoPassword: true}}))
 	case errors.Is(err, rpctypes.ErrUserNotFound) && password == "":
 		return errors.New("the store doesn't have it: a password is needed")
 	case errors.Is(err, rpctypes.ErrUserNotFound):
@@ -207,6 +249,7 @@ func (g *guard) rights(ctx context.Context, u *metastore.User, role string, has 
 		if err != nil {
 			return err
 		}
+		g.step()
 	}
 	if changes > 0 {
 		g.changed = append(g.changed, fmt.Sprintf("user %s: %d ranges of keys", u.Name, changes))
@@ -243,6 +286,7 @@ func (g *guard) takeAway(ctx context.Context) error {
 			return err
 		}
 		g.changed = append(g.changed, "user "+name+" has no role any more")
+		g.step()
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ package etcd
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -49,17 +50,18 @@ type Options struct {
 
 // Backend is a client of etcd: a metastore.Backend.
 type Backend struct {
-	options  Options
-	client   *clientv3.Client
-	identity identity
-	foreign  foreigners
-	hints    hints
-	readable atomic.Pointer[string] // a path that this user may read, as far as is known
-	gather   gather
-	closing  sync.Once
-	ended    context.Context // done when Close begins; its requests fail at servers that have no leader
-	end      context.CancelFunc
-	all      sync.WaitGroup // feeds, sessions, verify
+	options   Options
+	client    *clientv3.Client
+	identity  identity
+	foreign   foreigners
+	hints     hints
+	certified string                 // the user that the server takes this client for by its certificate; "" is none
+	readable  atomic.Pointer[string] // a path that this user may read, as far as is known
+	gather    gather
+	closing   sync.Once
+	ended     context.Context // done when Close begins; its requests fail at servers that have no leader
+	end       context.CancelFunc
+	all       sync.WaitGroup // feeds, sessions, verify
 
 	turn    chan struct{} // holds one token; whoever has it may look at session and make one
 	session *session
@@ -90,6 +92,11 @@ func New(ctx context.Context, o Options) (*Backend, error) {
 		b.client, err = dial(ctx, o, b.connect)
 		return nil, err
 	})
+	if err == nil {
+		if err = b.certificate(ctx); err != nil {
+			err = errors.Join(err, b.client.Close())
+		}
+	}
 	if err != nil {
 		b.end()
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/disco-sim/disco/internal/certs"
 	"github.com/disco-sim/disco/metastore"
 )
 
@@ -48,8 +49,30 @@ func (a *answer) acl() []grant {
 // short ones.
 const passwordLeast = 16
 
-// User is who this client is.
-func (b *Backend) User() (name, id string) { return b.o.User, b.owner }
+// User is who this client is: by its password, or by the certificate of a user. ZooKeeper goes by both without being
+// told; where it doesn't look at certificates everything is refused that needs one.
+func (b *Backend) User() (name, id string) {
+	if b.o.User == "" && b.certified != "" {
+		return b.certified, b.CertificateID(b.certified)
+	}
+	return b.o.User, b.owner
+}
+
+// byCertificate begins the ids of those who are known by certificates. No id of a name and a password has a space.
+const byCertificate = "x509 "
+
+// CertificateID is the name that ZooKeeper has of the certificate of a user.
+func (b *Backend) CertificateID(user string) string {
+	return byCertificate + certs.UserName(user).String()
+}
+
+// granted is an entry for who is known by an id.
+func granted(perms int32, id string) grant {
+	if name, ok := strings.CutPrefix(id, byCertificate); ok {
+		return grant{perms, "x509", name}
+	}
+	return grant{perms, "digest", id}
+}
 
 // UserID is what ZooKeeper has of a user and a password.
 func (b *Backend) UserID(user, password string) (string, error) {
@@ -61,7 +84,12 @@ func (b *Backend) UserID(user, password string) (string, error) {
 }
 
 // Abide has all that is made from now on be under an access.
-func (b *Backend) Abide(a *metastore.Access) { b.access.Store(a) }
+// One that names no administrator is for doors alone.
+func (b *Backend) Abide(a *metastore.Access) {
+	if a.Admin.ID != "" {
+		b.access.Store(a)
+	}
+}
 
 // grants are who may use a node that this client makes: by the access, or whoever has shown the name and password of
 // this client's user, or everybody if there is none. The scheme "auth" would do with fewer bytes, but it also lets in
@@ -78,7 +106,7 @@ func (b *Backend) grants(path string) []grant {
 
 // grantsOf are who may use a node under an access.
 func grantsOf(a *metastore.Access, path string) []grant {
-	list := []grant{{mayAll, "digest", a.Admin.ID}}
+	list := []grant{granted(mayAll, a.Admin.ID)}
 	for i := range a.Users {
 		u := &a.Users[i]
 		perms := int32(mayRead)
@@ -87,7 +115,7 @@ func grantsOf(a *metastore.Access, path string) []grant {
 		} else if u.MayAdd(path) {
 			perms |= mayCreate
 		}
-		list = append(list, grant{perms, "digest", u.ID})
+		list = append(list, granted(perms, u.ID))
 	}
 	return list
 }
@@ -96,12 +124,13 @@ func grantsOf(a *metastore.Access, path string) []grant {
 const passesMost = 10
 
 // Protect gives all nodes the lists that they should have, until none has another one.
-func (b *Backend) Protect(ctx context.Context, a *metastore.Access, _ map[string]string) (changed []string, err error) {
+func (b *Backend) Protect(ctx context.Context, a *metastore.Access, _ map[string]string, step func()) (changed []string,
+	err error) {
 	all := 0
 	for range passesMost {
 		n := 0
 		for _, tree := range a.Trees {
-			one, err := b.protectTree(ctx, a, tree)
+			one, err := b.protectTree(ctx, a, tree, step)
 			if n += one; err != nil {
 				return changed, err
 			}
@@ -117,7 +146,8 @@ func (b *Backend) Protect(ctx context.Context, a *metastore.Access, _ map[string
 }
 
 // protectTree gives the nodes of a tree their lists, and counts those that had another one.
-func (b *Backend) protectTree(ctx context.Context, a *metastore.Access, tree string) (changed int, err error) {
+func (b *Backend) protectTree(ctx context.Context, a *metastore.Access, tree string, step func()) (changed int,
+	err error) {
 	foreign, first := 0, ""
 	err = b.attempt(ctx, func(c *conn) error {
 		foreign = 0
@@ -138,6 +168,7 @@ func (b *Backend) protectTree(ctx context.Context, a *metastore.Access, tree str
 				return err
 			}
 			todo = append(todo, below...)
+			step()
 		}
 		return nil
 	})

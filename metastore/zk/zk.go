@@ -21,6 +21,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/disco-sim/disco/internal/certs"
 	"github.com/disco-sim/disco/metastore"
 )
 
@@ -38,15 +39,17 @@ type Options struct {
 
 // Backend is a client of ZooKeeper: a metastore.Backend. Its session begins at once.
 type Backend struct {
-	o      Options
-	owner  string                           // of the nodes that it makes; "" is everybody
-	access atomic.Pointer[metastore.Access] // that what it makes is under; nil: none
-	closed chan struct{}
-	once   sync.Once
-	cancel context.CancelCauseFunc
-	all    sync.WaitGroup
-	server int   // of o.Servers, tried last; run's only
-	newest int64 // change that any session has seen; run's only
+	o     Options
+	owner string // of the nodes that it makes; "" is everybody
+	// certified is the user of the certificate that it shows; "" where that is no user's.
+	certified string
+	access    atomic.Pointer[metastore.Access] // that what it makes is under; nil: none
+	closed    chan struct{}
+	once      sync.Once
+	cancel    context.CancelCauseFunc
+	all       sync.WaitGroup
+	server    int   // of o.Servers, tried last; run's only
+	newest    int64 // change that any session has seen; run's only
 
 	wrong    chan struct{} // closed when the server has gone back: wrongErr says how
 	wrongErr error
@@ -84,6 +87,9 @@ func New(o Options) (*Backend, error) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	b := &Backend{o: o, owner: owner(o.User, o.Password), closed: make(chan struct{}), wrong: make(chan struct{}),
 		cancel: cancel, turned: make(chan struct{})}
+	if o.TLS != nil && len(o.TLS.Certificates) > 0 {
+		b.certified = certs.User(o.TLS.Certificates[0].Leaf)
+	}
 	b.all.Add(1)
 	go b.run(ctx)
 	return b, nil
