@@ -29,9 +29,10 @@ type Acting struct {
 }
 
 // Check holds a commit of a user against what a user's client writes, and puts into its entry of the audit who that is,
-// when it was and where from. Paths are keys of the group. Each submission and each wish must have its entry, which says
-// what is done, and an entry must have what it says: so nothing is done without one, none says what wasn't done, and
-// what was done can't be done again by sending the same once more. The error is metastore.ErrDenied where it isn't so.
+// when it was and where from. Paths are keys of the group. Each submission and each wish must have its entry, which
+// says what is done, and an entry must have what it says: so nothing is done without one, none says what wasn't done,
+// and what was done can't be done again by sending the same once more. The error is metastore.ErrDenied where it isn't
+// so.
 func (a *Acting) Check(ctx context.Context, conds []metastore.Cond, ops []metastore.Op) error {
 	var act, entry, first *metastore.Op
 	for i := range ops {
@@ -88,8 +89,8 @@ func (a *Acting) what(ctx context.Context, id string, act *metastore.Op, conds [
 			return "", a.refused(err.Error())
 		}
 		if spec.User != a.User || spec.ID != id || Owner(id) != a.User || spec.Home != nil {
-			return "", a.refused(fmt.Sprintf("a specification of user %.80q with the id %.80q at %s", spec.User, spec.ID,
-				act.Path))
+			return "", a.refused(fmt.Sprintf("a specification of user %.80q with the id %.80q at %s", spec.User,
+				spec.ID, act.Path))
 		}
 		return "submit", a.checkFirst(id, ops)
 	}
@@ -108,7 +109,8 @@ func (a *Acting) what(ctx context.Context, id string, act *metastore.Op, conds [
 	what := deedFor(&was, &is)
 	byOther := is.By != a.User && (!strings.HasPrefix(what, doPriority) || is.By != was.By || is.Why != was.Why)
 	if what == "" || byOther || is.Number != was.Number+1 {
-		return "", a.refused(fmt.Sprintf("the wish %d by %.80q behind %d by %.80q", is.Number, is.By, was.Number, was.By))
+		return "", a.refused(fmt.Sprintf("the wish %d by %.80q behind %d by %.80q", is.Number, is.By, was.Number,
+			was.By))
 	}
 	return what, nil
 }
@@ -161,8 +163,8 @@ func (a *Acting) stamp(entry *metastore.Op, id, what string) error {
 		err = e.check()
 	}
 	if err != nil || e.By != a.User || e.ID != id || e.What != what {
-		return a.refused(fmt.Sprintf("an entry that %.80q has done %.80q with %.80q where %s does %q with %s (%v)", e.By,
-			e.What, e.ID, a.User, what, id, err))
+		return a.refused(fmt.Sprintf("an entry that %.80q has done %.80q with %.80q where %s does %q with %s (%v)",
+			e.By, e.What, e.ID, a.User, what, id, err))
 	}
 	e.At, e.From = a.Now, strings.TrimPrefix(e.From+", ", ", ")+a.From
 	if len(e.From) > maxName { // what the user says of it is as long as may be

@@ -144,8 +144,8 @@ func (c *Client) SetRoles(ctx context.Context, g Grants) (changed []string, err 
 // accessFor reads the access that is to be changed, and refuses who may not, or can't, change it.
 func (c *Client) accessFor(ctx context.Context, g *Grants) (*metastore.Access, error) {
 	if c.user == "" && !g.Doors {
-		return nil, fmt.Errorf("%w by name: name the administrator in the URL, such as root@HOST; for roles that count "+
-			"at doors alone say --for-doors", metastore.ErrNoUsers)
+		return nil, fmt.Errorf("%w by name: name the administrator in the URL, such as root@HOST; for roles that "+
+			"count at doors alone say --for-doors", metastore.ErrNoUsers)
 	}
 	a, err := c.store.Access(ctx)
 	switch {
@@ -154,7 +154,8 @@ func (c *Client) accessFor(ctx context.Context, g *Grants) (*metastore.Access, e
 	case a == nil:
 		return &metastore.Access{}, nil
 	case g.Doors && a.Admin.Name != "":
-		return nil, fmt.Errorf("the store enforces the roles here, and %s gives them: leave --for-doors out", a.Admin.Name)
+		return nil, fmt.Errorf("the store enforces the roles here, and %s gives them: leave --for-doors out",
+			a.Admin.Name)
 	case !g.Doors && a.Admin.Name != "" && a.Admin.Name != c.user:
 		return nil, fmt.Errorf("roles are given by %s here, and this is user %s", a.Admin.Name, c.user)
 	}
@@ -300,8 +301,8 @@ func Explain(ctx context.Context, s *metastore.Store, group, do string, err erro
 	if look != nil || a == nil || a.Admin.Name == user {
 		return err
 	}
-	e := &RoleError{User: user, Group: group, Needs: Submit, Do: do, Admin: cmp.Or(a.Admin.Name, "who reaches its store"),
-		Err: err}
+	e := &RoleError{User: user, Group: group, Needs: Submit, Do: do, Err: err,
+		Admin: cmp.Or(a.Admin.Name, "who reaches its store")}
 	if u := a.Find(user); u != nil {
 		e.Role = UserRole(u.Role)
 	}

@@ -88,7 +88,8 @@ func (g *guarded) give(root *Client, roles map[string]UserRole) []string {
 	for user := range roles {
 		passwords[user] = passwordOf(user)
 	}
-	changed, err := root.SetRoles(g.t.Context(), Grants{Roles: roles, Beside: []string{"/org/g-parts"}, Passwords: passwords})
+	changed, err := root.SetRoles(g.t.Context(), Grants{Roles: roles, Beside: []string{"/org/g-parts"},
+		Passwords: passwords})
 	if err != nil {
 		g.t.Fatal(err)
 	}

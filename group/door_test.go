@@ -103,8 +103,8 @@ func testDoor(t *testing.T, place string) {
 	at := doorAt(h)
 	first := startDoor(h, sites, at)
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
-	args := []string{"submit", file, "--door", at, "--insecure", "--program", self, "--replications", fmt.Sprint(replications),
-		"--seed", "3", "--workers", "2", "--name", "tiny"}
+	args := []string{"submit", file, "--door", at, "--insecure", "--program", self, "--replications",
+		fmt.Sprint(replications), "--seed", "3", "--workers", "2", "--name", "tiny"}
 	if place != "" {
 		args = append(args, "--place", place)
 	}
@@ -148,8 +148,8 @@ func testDoor(t *testing.T, place string) {
 	if len(malformed) > 0 || len(pieces) != replications || bySite["a"] == 0 || bySite["b"] == 0 {
 		t.Errorf("found pieces of %v, %v, want some of both sites", bySite, malformed)
 	}
-	if r := runs(t, "show", "tiny", "--door", at, "--insecure"); r.status != 0 || !strings.Contains(r.stdout, "it is at site b") ||
-		!strings.Contains(r.stdout, "before, it was at site a") {
+	if r := runs(t, "show", "tiny", "--door", at, "--insecure"); r.status != 0 ||
+		!strings.Contains(r.stdout, "it is at site b") || !strings.Contains(r.stdout, "before, it was at site a") {
 		t.Errorf("found %+v", r)
 	}
 	merged, local := filepath.Join(dir, "door.json"), filepath.Join(dir, "local.json")

@@ -34,8 +34,8 @@ func (d *doorUsers) does(args, flags string, status int, want string) string {
 // as are the flags of a user who has a certificate.
 func (d *doorUsers) as(user string) string { return "--door " + d.at + " --door-tls " + d.in(user) }
 
-// TestDoorRoles is a door as people use it: certificates and tokens are issued, roles given at the home, ann submits and
-// cancels what is hers, bob and eve can't, and all of it is in the audit.
+// TestDoorRoles is a door as people use it: certificates and tokens are issued, roles given at the home, ann submits
+// and cancels what is hers, bob and eve can't, and all of it is in the audit.
 func TestDoorRoles(t *testing.T) {
 	d := &doorUsers{byHand: openByHand(t), dir: t.TempDir()}
 	self := selfProgram(t)
@@ -46,7 +46,8 @@ func TestDoorRoles(t *testing.T) {
 	d.must(os.WriteFile(file, []byte(movingText), 0o600))
 	home := "--store " + d.url + " --group door"
 	d.does("certs init "+d.in("authority"), "", 0, "users-key.pem")
-	d.does("certs issue --host 127.0.0.1 --dir "+d.in("authority")+" --out "+d.in("h1"), "", 0, "--tls-dir of 127.0.0.1")
+	d.does("certs issue --host 127.0.0.1 --dir "+d.in("authority")+" --out "+d.in("h1"), "", 0,
+		"--tls-dir of 127.0.0.1")
 	for _, user := range []string{"ann", "bob", "eve"} {
 		d.does("certs issue --user "+user+" --dir "+d.in("authority")+" --out "+d.in(user), "", 0, "of user "+user)
 	}
@@ -79,7 +80,7 @@ func TestDoorRoles(t *testing.T) {
 	ca, err := os.ReadFile(filepath.Join(d.in("h1"), certs.AuthorityFile))
 	d.must(err)
 	d.must(os.WriteFile(filepath.Join(d.in("ca"), certs.AuthorityFile), ca, 0o600))
-	tim := "--door " + d.at + " --door-tls " + d.in("ca") + " --token-file " + filepath.Join(d.in("tokens"), "tim.token")
+	tim := "--door " + d.at + " --door-tls " + d.in("ca") + " --token-file " + d.in("tokens/tim.token")
 	text := d.does("audit --experiment "+id, tim, 0, "enough")
 	if strings.Contains(text, "ann?") || strings.Count(text, "ann  ") != 2 {
 		t.Errorf("found %s, want ann's two entries, and that it is known who did them", text)

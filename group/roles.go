@@ -32,8 +32,8 @@ func roleFlags() []cli.Flag {
 			Usage: "roles: `USER=ROLE`, which is see, submit or operate; may be repeated"},
 		&cli.StringSliceFlag{Name: "revoke", Usage: "roles: `USER` who is to have no role; may be repeated"},
 		&cli.StringFlag{Name: "passwords", Usage: "roles: `DIR` with USER.password for each; made where it is missing"},
-		&cli.StringFlag{Name: "tokens", Usage: "roles: `DIR` with USER.token for each, by which doors know users; made " +
-			"where it is missing"},
+		&cli.StringFlag{Name: "tokens", Usage: "roles: `DIR` with USER.token for each, by which doors know users; " +
+			"made where it is missing"},
 		&cli.BoolFlag{Name: "certificates",
 			Usage: "roles: new users have no password at the store, which knows them by their certificates"},
 		&cli.BoolFlag{Name: "for-doors", Usage: "roles: of a door's home whose store asks nobody who they are"},
@@ -53,8 +53,8 @@ func rolesVerb(ctx context.Context, c *app.Call, s *metastore.Store, _ []string)
 	}
 	for _, flag := range []string{"passwords", "certificates"} {
 		if c.Bool("for-doors") && c.IsSet(flag) {
-			return app.Usage("roles: found --for-doors and --%s, want one of them: with the first the store asks nobody "+
-				"who they are", flag)
+			return app.Usage("roles: found --for-doors and --%s, want one of them: with the first the store asks "+
+				"nobody who they are", flag)
 		}
 	}
 	if len(wanted) > 0 {
@@ -175,8 +175,8 @@ func readSecrets(c *app.Call, g *fleet.Grants, was *metastore.Access) (made []st
 			has = was.Find(user)
 		}
 		if has == nil && !c.IsSet("passwords") && !c.IsSet("tokens") && !c.Bool("certificates") {
-			return nil, app.Usage("roles: user %s is new: --passwords DIR is missing, where its password is kept, or is to "+
-				"be; or --certificates, or --tokens DIR for a door", user)
+			return nil, app.Usage("roles: user %s is new: --passwords DIR is missing, where its password is kept, or "+
+				"is to be; or --certificates, or --tokens DIR for a door", user)
 		}
 		for _, kind := range []struct {
 			secret
@@ -305,8 +305,8 @@ func showRoles(ctx context.Context, c *app.Call, s *metastore.Store) error {
 	rows := [][]string{{"user", "role", "known by", "for"}}
 	out := &strings.Builder{}
 	if shown.Admin == "" {
-		fmt.Fprintln(out, "The store asks nobody who they are: these roles count at doors, and whoever reaches the store "+
-			"may do everything.")
+		fmt.Fprintln(out, "The store asks nobody who they are: these roles count at doors, and whoever reaches the "+
+			"store may do everything.")
 	} else {
 		rows = append(rows, []string{shown.Admin, "gives the roles, may do everything", "", ""})
 	}

@@ -25,8 +25,8 @@ const accessName = identityName + "/access/list"
 
 // Access says who may do what in a group. It is kept in the group, for all to read, and the engine enforces it.
 type Access struct {
-	// Admin is who changes it, and may do everything; without a name the store asks nobody who they are, and doors go by
-	// the access alone.
+	// Admin is who changes it, and may do everything; without a name the store asks nobody who they are, and doors go
+	// by the access alone.
 	Admin User   `json:"admin"`
 	Users []User `json:"users"` // by name
 	// Trees are the absolute paths of what it is about: the group, and what lies beside it.

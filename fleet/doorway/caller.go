@@ -61,15 +61,15 @@ func (s *Server) caller(ctx context.Context, r *http.Request) (*caller, error) {
 			return nil, denied("the token is no user's here, or not any more: who gives the roles makes another one")
 		}
 		if c.name = c.is.Name; certified != "" && certified != c.name {
-			return nil, denied("the certificate is that of user %s, and the token that of user %s: want both of one, or "+
-				"one of them", certified, c.name)
+			return nil, denied("the certificate is that of user %s, and the token that of user %s: want both of one, "+
+				"or one of them", certified, c.name)
 		}
 	case certified == "" && shown:
-		return nil, denied("the certificate is that of a machine, and here users have roles: want --door-tls with the " +
-			"folder that `certs issue --user NAME` made, or --token-file")
+		return nil, denied("the certificate is that of a machine, and here users have roles: want --door-tls with " +
+			"the folder that `certs issue --user NAME` made, or --token-file")
 	case certified == "":
-		return nil, denied("who is this? Here users have roles: want --door-tls with the folder that `certs issue --user " +
-			"NAME` made, or --token-file")
+		return nil, denied("who is this? Here users have roles: want --door-tls with the folder that `certs issue " +
+			"--user NAME` made, or --token-file")
 	default:
 		c.is = access.Find(certified)
 	}

@@ -33,7 +33,8 @@ func tokenOf(user string) string { return user + "-token-of-many-characters" }
 
 // openWithRoles opens a door: ann and bob submit, eve looks, op operates; tim is known by a token alone.
 func openWithRoles(t *testing.T) *withRoles {
-	w := &withRoles{&served{T: t, homeAt: mem.NewServer(time.Minute), away: mem.NewServer(time.Minute)}, t.TempDir(), nil}
+	s := &served{T: t, homeAt: mem.NewServer(time.Minute), away: mem.NewServer(time.Minute)}
+	w := &withRoles{s, t.TempDir(), nil}
 	w.must(certs.Init(w.in("authority"), certs.Period(30)))
 	w.must(certs.Init(w.in("foreign"), certs.Period(30)))
 	w.must(certs.Issue(w.in("authority"), w.in("h1"), []string{"127.0.0.1"}, certs.Period(30)))
@@ -157,7 +158,7 @@ func TestDoorRoles(t *testing.T) {
 
 // Who isn't known is told so, by what was shown: no certificate, another authority's, an expired one, a machine's, one
 // of a user without a role, a token that is nobody's, and a token of somebody else.
-func TestDoorRefusesStrangers(t *testing.T) {
+func TestDoorRefuses(t *testing.T) {
 	w := openWithRoles(t)
 	w.must(certs.IssueUser(w.in("foreign"), w.in("stranger"), "ann", certs.Period(30)))
 	now := time.Now()
@@ -188,7 +189,8 @@ func TestDoorRefusesStrangers(t *testing.T) {
 	}
 	w.must(certs.IssueUser(w.in("authority"), w.in("old"), "ann",
 		certs.Validity{From: now.Add(-2 * time.Hour), Until: now.Add(-time.Hour)}))
-	if _, err := Dial(w.at, Security{Folder: w.in("old")}); err == nil || !strings.Contains(err.Error(), "is valid from") {
+	if _, err := Dial(w.at, Security{Folder: w.in("old")}); err == nil || !strings.Contains(err.Error(),
+		"is valid from") {
 		t.Errorf("an expired certificate: found %v", err)
 	}
 	r, err := (&Security{Folder: w.in("h1")}).reaches(w.at)
@@ -279,10 +281,11 @@ func TestDoorForgeries(t *testing.T) {
 	spec := *e.Spec
 	spec.User, spec.ID = "ann", "bob.261128-200000-abcdef"
 	for what, ops := range map[string][]metastore.Op{
-		"an entry of ann's":       {theirs},
-		"an entry of nobody's":    {op(metastore.Create, "audit/x", fleet.Deed{By: "bob"})},
-		"an entry about nothing":  {entry("bob", "cancel", id)},
-		"ann's wish":              {op(metastore.Set, "experiments/"+annID+"/wish", wish), entry("bob", "cancel", annID)},
+		"an entry of ann's":      {theirs},
+		"an entry of nobody's":   {op(metastore.Create, "audit/x", fleet.Deed{By: "bob"})},
+		"an entry about nothing": {entry("bob", "cancel", id)},
+		"ann's wish": {op(metastore.Set, "experiments/"+annID+"/wish", wish),
+			entry("bob", "cancel", annID)},
 		"a wish without an entry": {set(wish)},
 		"a wish in ann's name":    {set(asAnn), entry("bob", "cancel", id)},
 		"an entry in ann's name":  {set(wish), entry("ann", "cancel", id)},
@@ -293,7 +296,8 @@ func TestDoorForgeries(t *testing.T) {
 		"a wish of no experiment": {op(metastore.Create, "experiments/bob.x/wish", wish)},
 		"a specification as ann's": {op(metastore.Create, "experiments/"+spec.ID+"/spec", spec),
 			entry("bob", "submit", spec.ID)},
-		"ann's experiment":      {op(metastore.Create, "experiments/ann.x/spec", spec), entry("bob", "submit", "ann.x")},
+		"ann's experiment": {op(metastore.Create, "experiments/ann.x/spec", spec),
+			entry("bob", "submit", "ann.x")},
 		"ann's idempotency key": {op(metastore.Create, "submitted/ann/x", "x")},
 		"ann's account":         {op(metastore.Set, "users/ann/x", "x")},
 		"an entry's removal":    {op(metastore.Delete, "audit/bob/261128-200000.000000-abcdef", nil)},

@@ -259,7 +259,7 @@ func TestCertificates(t *testing.T) {
 		security Security
 		want     string
 	}{
-		{"127.0.0.1:7443", Security{}, "want the folder that `certs issue` made, or, on a loopback address, --insecure"},
+		{"127.0.0.1:7443", Security{}, "want the folder that `certs issue` made, or, on a loopback"},
 		{"10.0.0.9:7443", plain, "--insecure twice means it"},
 		{"10.0.0.9:7443", Security{Insecure: 2, Tokens: true}, "for everybody to read"},
 		{"127.0.0.1:7443", Security{Insecure: 1, Folder: mine}, "want one of them"},

@@ -44,11 +44,11 @@ func (s *Security) check(address string) (host string, plain bool, err error) {
 	case s.Folder != "":
 		return host, false, nil
 	case s.Insecure == 0:
-		return "", false, errors.New("found neither --door-tls nor --insecure: want the folder that `certs issue` made, or, " +
-			"on a loopback address, --insecure")
+		return "", false, errors.New("found neither --door-tls nor --insecure: want the folder that `certs issue` " +
+			"made, or, on a loopback address, --insecure")
 	case !loopback && s.Insecure < 2:
-		return "", false, fmt.Errorf("found --insecure with the address %.300s, which others may reach: want --door-tls, "+
-			"or a loopback address; --insecure twice means it", address)
+		return "", false, fmt.Errorf("found --insecure with the address %.300s, which others may reach: want "+
+			"--door-tls, or a loopback address; --insecure twice means it", address)
 	case !loopback && (s.TokenFile != "" || s.Tokens):
 		return "", false, fmt.Errorf("a token would be sent to %.300s for everybody to read: want --door-tls", address)
 	}
@@ -124,8 +124,8 @@ func unlike(err error) bool {
 func CheckToken(token string) error {
 	bad := strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' })
 	if n := len(token); n < tokenLeast || n > tokenMost || bad {
-		return fmt.Errorf("found a token of %d bytes, want %d to %d characters of ASCII without spaces, made at random: "+
-			"`store roles --tokens DIR` makes one", n, tokenLeast, tokenMost)
+		return fmt.Errorf("found a token of %d bytes, want %d to %d characters of ASCII without spaces, made at "+
+			"random: `store roles --tokens DIR` makes one", n, tokenLeast, tokenMost)
 	}
 	return nil
 }

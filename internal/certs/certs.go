@@ -34,8 +34,8 @@ import (
 	"time"
 )
 
-// The files. An authority's folder has those of the two authorities, with their keys; a machine's or a user's folder has
-// all but these keys.
+// The files. An authority's folder has those of the two authorities, with their keys; a machine's or a user's folder
+// has all but these keys.
 const (
 	AuthorityFile    = "ca.pem"
 	AuthorityKeyFile = "ca-key.pem"

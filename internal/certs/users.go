@@ -77,8 +77,8 @@ func (id *Identity) loadUsers(machines []*x509.Certificate) error {
 	}
 	for _, c := range all {
 		if slices.ContainsFunc(machines, c.Equal) {
-			return wrong("%s has an authority that %s has, too: each machine would be a user of its name; want that of "+
-				"users alone, which `certs issue --user` makes", filepath.Join(id.dir, UsersFile),
+			return wrong("%s has an authority that %s has, too: each machine would be a user of its name; want that "+
+				"of users alone, which `certs issue --user` makes", filepath.Join(id.dir, UsersFile),
 				filepath.Join(id.dir, AuthorityFile))
 		}
 	}

@@ -10,8 +10,8 @@ import (
 
 // DoorFlags are those of commands for experiments: of a group, or of a door.
 func DoorFlags() []cli.Flag {
-	flags := append(Flags(), &cli.StringFlag{Name: "door", Usage: "`HOST:PORT` of a door to several groups, instead of " +
-		"--store"})
+	flags := append(Flags(), &cli.StringFlag{Name: "door", Usage: "`HOST:PORT` of a door to several groups, instead " +
+		"of --store"})
 	return append(append(flags, DoorSecurityFlags()...), &cli.StringFlag{Name: "token-file",
 		Usage: "`FILE` with the token by which the door knows this user"})
 }
@@ -27,8 +27,8 @@ func DoorSecurityFlags() []cli.Flag {
 
 // DoorSecurity is what these flags say.
 func DoorSecurity(c *app.Call) doorway.Security {
-	return doorway.Security{Folder: c.String("door-tls"), Insecure: c.Count("insecure"), TokenFile: c.String("token-file"),
-		Tokens: c.Bool("tokens")}
+	return doorway.Security{Folder: c.String("door-tls"), Insecure: c.Count("insecure"),
+		TokenFile: c.String("token-file"), Tokens: c.Bool("tokens")}
 }
 
 // doorSecurity is that of who reaches a door.

@@ -144,8 +144,8 @@ func notLetIn(url, group string, err error) error {
 		return err
 	}
 	if a.User == "" {
-		return fmt.Errorf("the store asks who this is, or doesn't let the user of the certificate into the group %s: name "+
-			"a user in the URL, such as %s://ann@%s, or show the certificate of one who has a role (--store-cert): %w",
+		return fmt.Errorf("the store asks who this is, or doesn't let the user of the certificate into the group %s: "+
+			"name a user in the URL, such as %s://ann@%s, or show a certificate that has a role (--store-cert): %w",
 			group, a.Engine, a.Hosts[0], err)
 	}
 	return fmt.Errorf("user %s isn't let into the group %s: it has another password, or no role there (`store roles` "+

@@ -51,8 +51,8 @@ func (b *Backend) certificate(ctx context.Context) error {
 		b.certified = name
 		return nil
 	case errors.Is(err, rpctypes.ErrUserEmpty):
-		return fmt.Errorf("%w: the store asks who this is, and doesn't go by the certificate of %.80q: name a user with "+
-			"a password in the URL, or have the store know users by certificates (disco-server --users-ca, etcd "+
+		return fmt.Errorf("%w: the store asks who this is, and doesn't go by the certificate of %.80q: name a user "+
+			"with a password in the URL, or have the store know users by certificates (disco-server --users-ca, etcd "+
 			"--client-cert-auth): %w", metastore.ErrDenied, name, err)
 	}
 	return err
