@@ -55,6 +55,8 @@ type Rules struct {
 	Away   time.Duration // for which a site may not answer before others get its experiments; half of it is its beat
 	Queued time.Duration // for which an experiment waits at a busy site while another one has free servers
 	Keep   int           // experiments that have ended
+	Least  time.Duration // for which one stays all the same: a retry of its submission may come
+	Sweep  time.Duration // between two looks for what belongs to no experiment
 	Unused time.Duration // for which a blob is kept that no experiment names
 
 	Admission fleet.Admission // of what is submitted at home
@@ -66,6 +68,8 @@ func (r Rules) withDefaults() Rules {
 	r.Away = cmp.Or(r.Away, 2*time.Minute)
 	r.Queued = cmp.Or(r.Queued, time.Minute)
 	r.Keep = cmp.Or(r.Keep, 1_000)
+	r.Least = cmp.Or(r.Least, 300*time.Second)
+	r.Sweep = cmp.Or(r.Sweep, 10*time.Minute)
 	r.Unused = cmp.Or(r.Unused, time.Hour)
 	return r
 }

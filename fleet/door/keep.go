@@ -13,12 +13,6 @@ import (
 	"github.com/disco-sim/disco/metastore"
 )
 
-// Times of keeping order at home.
-const (
-	keepLeast = 300 * time.Second // for which an experiment stays behind its end: a retry of its submission may come
-	sweepGap  = 10 * time.Minute  // between two looks for what belongs to no experiment
-)
-
 // keep removes from home what has ended long ago, beyond the newest, and what belongs to no experiment, and says how
 // much waits.
 func (d *Door) keep(ctx context.Context, all []fleet.Experiment) error {
@@ -40,7 +34,7 @@ func (d *Door) keep(ctx context.Context, all []fleet.Experiment) error {
 		if !known {
 			d.ended[e.ID], since = now, now
 		}
-		if over > 0 && now-since >= keepLeast {
+		if over > 0 && now-since >= d.o.Rules.Least {
 			over--
 			err := d.o.Home.RemoveExperiment(ctx, e.ID, d.guards...)
 			if conflict := (*metastore.ConflictError)(nil); errors.As(err, &conflict) && !d.mine(conflict) {
@@ -65,7 +59,7 @@ func (d *Door) keep(ctx context.Context, all []fleet.Experiment) error {
 	if err := d.noteLoad(ctx, all); err != nil {
 		return err
 	}
-	if now-d.swept < sweepGap {
+	if now-d.swept < d.o.Rules.Sweep {
 		return nil
 	}
 	d.swept = now

@@ -38,6 +38,7 @@ func (w *world) committed(h *doorHost, guard metastore.Version, ops []metastore.
 	for i := range all {
 		w.check(&all[i])
 	}
+	w.accounts(all)
 }
 
 // check checks the invariants of an experiment.
@@ -59,6 +60,7 @@ func (w *world) check(e *fleet.Experiment) {
 		w.violated(5, "%s goes from %s, %d to %s, %d", e.ID, was.site, was.epoch, site, epoch)
 	case epoch > 1 && epoch != was.epoch:
 		w.tally.moves++
+		w.letGo(e, was)
 	}
 	was.epoch, was.site = epoch, site
 	pieces, malformed, err := w.home.admin.Pieces(context.Background(), e.ID)

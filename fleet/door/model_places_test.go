@@ -24,10 +24,13 @@ type place struct {
 	name   string
 	server *mem.Server
 	admin  *fleet.Client // of the invariants: takes no time
-	late   *mem.Client   // what is done when nobody waits for it any more
+	store  *metastore.Store
+	late   *mem.Client // what is done when nobody waits for it any more
 
 	cutUntil, deadUntil, emptyUntil float64
-	wasCut                          bool // from a door
+	wasCut                          bool    // from a door
+	lateAt                          float64 // when something came that was sent long before
+	leadsSince                      float64 // its leader
 	servers                         int
 	bad                             bool // its machines fail whatever they are given
 	slow                            float64
@@ -42,6 +45,7 @@ func (w *world) place(name string) *place {
 	if err != nil {
 		panic(err)
 	}
+	s.store = store
 	w.closing = append(w.closing, func() { _ = store.Close(); _ = s.late.Close() })
 	if s.admin, err = fleet.New(ctx, store, fleet.Options{By: "invariants"}); err != nil {
 		panic(err)
@@ -62,6 +66,18 @@ type link struct {
 
 // callTime is how long a call waits for a store that is away.
 const callTime = 5
+
+// read is reach for a call that only reads: where answers don't come it wasn't done.
+func (l *link) read() error {
+	if err := l.reach(); err != nil || !l.deaf() {
+		return err
+	}
+	l.w.hold(l.p, callTime)
+	return fmt.Errorf("%s: %w", l.to.name, metastore.ErrUnavailable)
+}
+
+// deaf tells whether the store gets what is sent, and its answers don't come.
+func (l *link) deaf() bool { return l.door != nil && l.door.deaf[l.to] > l.w.c.Now() }
 
 // reach takes the time of a message, and fails where the store is away.
 func (l *link) reach() error {
@@ -89,7 +105,7 @@ func (l *link) reach() error {
 
 // Get implements metastore.Backend.
 func (l *link) Get(ctx context.Context, path string) (n metastore.Node, err error) {
-	if err := l.reach(); err != nil {
+	if err := l.read(); err != nil {
 		return n, err
 	}
 	if l.w.faulty == "a second key" && strings.Contains(path, "fleet/submitted/") {
@@ -100,15 +116,19 @@ func (l *link) Get(ctx context.Context, path string) (n metastore.Node, err erro
 
 // Children implements metastore.Backend.
 func (l *link) Children(ctx context.Context, path string) ([]string, error) {
-	if err := l.reach(); err != nil {
+	if err := l.read(); err != nil {
 		return nil, err
+	}
+	if l.w.faulty == "accounts go early" && l.door != nil && l.to == l.w.home && strings.HasSuffix(path,
+		"fleet/experiments") {
+		return nil, nil // as for a list that is older than the accounts
 	}
 	return l.Client.Children(ctx, path)
 }
 
 // Tree implements metastore.Backend.
 func (l *link) Tree(ctx context.Context, path string) ([]metastore.Leaf, error) {
-	if err := l.reach(); err != nil {
+	if err := l.read(); err != nil {
 		return nil, err
 	}
 	if l.w.faulty == "taken twice" && l.door != nil && l.to == l.w.home && strings.Contains(path, "fleet/pieces/") {
@@ -143,13 +163,17 @@ func (l *link) Commit(ctx context.Context, conds []metastore.Cond, ops []metasto
 			_ = do()
 		case w.chance(0.7):
 			wait := w.between(0, 30) * w.r.Float64()
-			w.start(func(p *sim.Process) { w.hold(p, wait); _ = do() })
+			w.start(func(p *sim.Process) { w.hold(p, wait); l.to.lateAt = w.c.Now(); _ = do() })
 		}
 		w.hold(l.p, w.delay())
 		return metastore.ErrUnknown
 	}
 	err := do()
 	w.hold(l.p, w.delay())
+	if l.deaf() {
+		w.hold(l.p, callTime)
+		return metastore.ErrUnknown
+	}
 	if l.door != nil {
 		l.door.step(l.p)
 	}
@@ -185,11 +209,15 @@ func (l *link) mutate(conds []metastore.Cond, ops []metastore.Op) ([]metastore.C
 		if slices.ContainsFunc(ops, wish) {
 			ops = nil
 		}
+	case "accounts stay":
+		without(func(op metastore.Op) bool {
+			return op.Do == metastore.Delete && strings.Contains(op.Path, "/fleet/users/")
+		})
 	case "no beat":
 		without(func(op metastore.Op) bool { return strings.Contains(op.Path, "/fleet/doors/") })
 	case "a second key":
 		for i := range ops {
-			if strings.Contains(ops[i].Path, "fleet/submitted/") {
+			if strings.Contains(ops[i].Path, "fleet/submitted/") && ops[i].Do == metastore.Create {
 				ops[i].Do = metastore.Set
 			}
 		}
@@ -206,10 +234,21 @@ type doorHost struct {
 	name         string
 	cuts         map[*place]float64
 	killIn       int // steps
+	deaf         map[*place]float64
 	stoppedUntil float64
+	suspended    bool           // it is stopped with its machine: its clock stands meanwhile
+	behind       float64        // for which its clock has stood
+	pausesUntil  float64        // until then it pauses again and again, for a moment
+	skew         time.Duration  // of its wall clock
 	guard        metastore.Cond // of its leadership; the zero version: it doesn't lead
 	active       float64        // when it did something last
 }
+
+// elapsed is the door's own clock, which never goes back.
+func (h *doorHost) elapsed() time.Duration { return time.Duration((h.w.c.Now() - h.behind) * 1e9) }
+
+// wall is what it takes for the time of day.
+func (h *doorHost) wall() time.Time { return time.Unix(1_800_000_000, 0).Add(h.w.now() + h.skew) }
 
 // killed ends the process of a door.
 type killed struct{}
@@ -217,7 +256,14 @@ type killed struct{}
 // step is one that a door can be stopped or killed at.
 func (h *doorHost) step(p *sim.Process) {
 	if left := h.stoppedUntil - h.w.c.Now(); left > 0 {
+		h.w.tally.stops++
 		h.w.hold(p, left)
+		if h.suspended {
+			h.behind += left
+		}
+	}
+	if h.pausesUntil > h.w.c.Now() && h.w.chance(0.1) {
+		h.w.hold(p, h.w.between(0.05, 2)) // its collector, or another process
 	}
 	h.active = h.w.c.Now()
 	if h.killIn > 0 {
@@ -233,7 +279,7 @@ func (h *doorHost) step(p *sim.Process) {
 
 // live is a door's process, and those that are started when it was killed.
 func (h *doorHost) live(p *sim.Process) {
-	h.cuts = map[*place]float64{}
+	h.cuts, h.deaf = map[*place]float64{}, map[*place]float64{}
 	for {
 		func() {
 			defer func() {
@@ -265,10 +311,10 @@ func (h *doorHost) serve(p *sim.Process) {
 			continue
 		}
 		w.tally.leads++
-		began := w.c.Now()
+		began := h.elapsed()
 		d := New(Options{Name: h.name, ID: "home", Home: home, Sites: h.sites(p), Report: func(error) {},
-			Rules: h.rules(), Elapsed: func() time.Duration { return time.Duration((w.c.Now() - began) * 1e9) },
-			Now: func() time.Time { return time.Unix(1_800_000_000, 0).Add(w.now()) },
+			Rules: h.rules(), Elapsed: func() time.Duration { return h.elapsed() - began }, Now: h.wall,
+			Sweep: func(ctx context.Context) error { return h.sweep(ctx, home) },
 			Each: func(n int, f func(int)) {
 				for i := range n {
 					f(i)
@@ -288,11 +334,25 @@ func (h *doorHost) serve(p *sim.Process) {
 }
 
 func (h *doorHost) rules() Rules {
-	r := Rules{Away: 40 * time.Second, Queued: 20 * time.Second, Keep: 1}
+	r := Rules{Away: 40 * time.Second, Queued: 20 * time.Second, Keep: 1, Least: time.Minute, Sweep: 20 * time.Second,
+		Unused: time.Minute}
 	if h.w.faulty == "never given away" {
 		r.Away = 1000 * time.Hour
 	}
 	return r
+}
+
+// sweep removes parts at home of experiments that aren't there any more.
+func (h *doorHost) sweep(ctx context.Context, home *fleet.Client) error {
+	ids, err := home.IDs(ctx)
+	if err != nil || h.w.faulty == "parts stay" {
+		return err
+	}
+	maps.DeleteFunc(h.w.parts, func(part string, _ bool) bool {
+		id, _, _ := strings.Cut(part, "/")
+		return !slices.Contains(ids, id)
+	})
+	return nil
 }
 
 // leader is who leads now.
@@ -342,6 +402,7 @@ func (h *doorHost) sites(p *sim.Process) (all []Site) {
 			if err != nil {
 				return nil, err
 			}
+			l.store = store
 			access = &Access{Client: c, Machines: l.machines, Take: l.take}
 			return access, nil
 		}})
@@ -350,8 +411,18 @@ func (h *doorHost) sites(p *sim.Process) (all []Site) {
 }
 
 // machines are those of a site.
-func (l *link) machines(context.Context) ([]Machine, error) {
-	if err := l.reach(); err != nil {
+func (l *link) machines(ctx context.Context) ([]Machine, error) {
+	if l.w.faulty == "beats come first" && l.reach() == nil {
+		value, err := l.store.Encode(fleet.Beat{Number: l.w.r.Uint64(), Grace: 20 * time.Second})
+		if err == nil {
+			err = l.to.late.Commit(ctx, nil, []metastore.Op{{Path: "/g/fleet/doors/home", Do: metastore.Set,
+				Value: value}})
+		}
+		if err != nil {
+			l.w.violated(0, "%v", err)
+		}
+	}
+	if err := l.read(); err != nil {
 		return nil, err
 	}
 	s := l.to
@@ -363,7 +434,7 @@ func (l *link) machines(context.Context) ([]Machine, error) {
 
 // take brings a part home.
 func (l *link) take(_ context.Context, e *fleet.Spec, p fleet.PieceID, _ *fleet.Kept) (string, error) {
-	if err := l.reach(); err != nil {
+	if err := l.read(); err != nil {
 		return "", err
 	}
 	l.w.hold(l.p, l.w.between(0.01, 1))
@@ -380,12 +451,14 @@ func (s *place) lead(p *sim.Process) {
 	l := &link{Client: s.server.NewClient(), w: w, p: p, to: s, own: true}
 	c := w.client(l, s.name)
 	var beats fleet.Beats
+	var orphans map[string]time.Duration
 	for {
 		w.hold(p, w.between(0.5, 3))
 		if until := max(s.deadUntil, s.emptyUntil); until > w.c.Now() {
 			clear(s.running)
 			beats = fleet.Beats{} // another leader's
 			w.hold(p, until-w.c.Now())
+			s.leadsSince = w.c.Now()
 			continue
 		}
 		doors, _, err := c.Doors(context.Background())
@@ -403,6 +476,9 @@ func (s *place) lead(p *sim.Process) {
 			if x := &all[i]; x.Spec != nil && x.Wish != nil && !x.Ended() {
 				s.work(c, x, beats.Wish(x.Spec, *x.Wish, w.now()).Want)
 			}
+		}
+		if found, err := c.SweepOrphans(context.Background(), orphans, w.now(), time.Minute); err == nil {
+			orphans = found
 		}
 	}
 }
@@ -427,7 +503,9 @@ func (s *place) work(c *fleet.Client, x *fleet.Experiment, want fleet.Want) {
 			}
 			if is.State == fleet.Failed && is.Error != nil {
 				st.Failed++
-				st.Errors = append(st.Errors, fleet.PieceError{Piece: id, Attempt: is.Attempt, Error: *is.Error})
+				if len(st.Errors) < 20 {
+					st.Errors = append(st.Errors, fleet.PieceError{Piece: id, Attempt: is.Attempt, Error: *is.Error})
+				}
 			}
 			st.Pieces[is.State]++
 		}

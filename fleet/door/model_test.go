@@ -53,7 +53,7 @@ type world struct {
 }
 
 // tally is what schedules have come to.
-type tally struct{ events, moves, leads, lost, kills, taken, again int }
+type tally struct{ events, moves, leads, lost, kills, stops, taken, again, removed int }
 
 const (
 	quietAt = 240   // seconds from which on there are no more faults
@@ -126,7 +126,7 @@ func (w *world) begin() {
 	for i := range 1 + w.r.IntN(3) {
 		w.start(func(p *sim.Process) { w.person(p, i) })
 	}
-	for range w.r.IntN(8) {
+	for range w.r.IntN(12) {
 		w.start(func(p *sim.Process) { w.hold(p, w.between(0, quietAt)); w.fault() })
 	}
 	w.start(w.end)
@@ -137,7 +137,11 @@ func (w *world) fault() {
 	s := w.sites[w.r.IntN(len(w.sites))]
 	h := w.doors[w.r.IntN(len(w.doors))]
 	until := min(w.c.Now()+w.between(1, 120), quietAt)
-	switch w.r.IntN(8) {
+	kind := w.r.IntN(12)
+	if w.faulty == "beats come first" {
+		kind, until = 8, quietAt // what that is about
+	}
+	switch kind {
 	case 0:
 		s.cutUntil = until // from all doors; it goes on by itself
 	case 1:
@@ -151,7 +155,15 @@ func (w *world) fault() {
 	case 5:
 		h.killIn = 1 + w.r.IntN(60)
 	case 6:
-		h.stoppedUntil = until
+		h.stoppedUntil, h.suspended = until, w.chance(0.5)
+	case 8:
+		h.deaf[s], s.wasCut = until, true
+	case 9:
+		h.pausesUntil = until
+	case 10:
+		h.skew = time.Duration(w.between(-4000, 4000) * 1e9)
+	case 11:
+		h.stoppedUntil, h.suspended = min(w.c.Now()+w.between(0, 20), quietAt), w.chance(0.5)
 	case 7:
 		living := 0
 		for _, other := range w.sites {
@@ -170,9 +182,14 @@ func (w *world) person(p *sim.Process, i int) {
 	w.hold(p, float64(10*i)+w.between(0, 8)) // in another second each: ids begin with it
 	l := &link{Client: w.home.server.NewClient(), w: w, p: p, to: w.home}
 	c := w.client(l, fmt.Sprint("person", i))
-	s := &fleet.Submission{Key: fmt.Sprint("key", i), Name: fmt.Sprint("e", i), User: "u", Version: "v",
+	replications := 1 + w.r.IntN(5)
+	if w.chance(0.2) { // long enough for what goes wrong
+		replications += w.r.IntN(50)
+	}
+	s := &fleet.Submission{Key: fmt.Sprint("key", i), Name: fmt.Sprint("e", i), User: fmt.Sprint("u", i%2),
+		Version:  "v",
 		Priority: fleet.Normal, Steps: []fleet.SubmittedStep{{Step: fleet.Step{File: "f.yml", Points: make([][]string,
-			1+w.r.IntN(2)), Replications: 1 + w.r.IntN(5), Workers: 1}, Scenario: []byte(fmt.Sprint("text", i))}}}
+			1+w.r.IntN(2)), Replications: replications, Workers: 1}, Scenario: []byte(fmt.Sprint("text", i))}}}
 	if w.chance(0.4) {
 		s.Place = "/shared"
 	}
@@ -233,6 +250,7 @@ func (w *world) end(p *sim.Process) {
 		left := w.left()
 		if left == "" {
 			w.final()
+			w.cleaned(p)
 			w.done = true
 			return
 		}
@@ -311,7 +329,7 @@ func TestSchedules(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("%d schedules: %+v", count, sum)
-	if sum.moves == 0 || sum.lost == 0 || sum.kills == 0 || sum.again == 0 {
+	if sum.moves == 0 || sum.lost == 0 || sum.kills == 0 || sum.again == 0 || sum.stops == 0 || sum.removed == 0 {
 		t.Errorf("found %+v, want some of each", sum)
 	}
 }
@@ -331,6 +349,10 @@ func TestSchedulesFind(t *testing.T) {
 		"never given away":          "invariant 8",
 		"wishes aren't told":        "invariant 8",
 		"a second key":              "invariant 1",
+		"accounts go early":         "invariant 10",
+		"accounts stay":             "invariant 11",
+		"parts stay":                "invariant 11",
+		"beats come first":          "invariant 9",
 	} {
 		t.Run(string(faulty), func(t *testing.T) {
 			_, err := runSchedules(t, 1, 1500, faulty)

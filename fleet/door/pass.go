@@ -39,6 +39,9 @@ func (d *Door) Pass(ctx context.Context, guards ...metastore.Cond) error {
 		}
 		if s := d.routed(e); s != nil {
 			bySite[s] = append(bySite[s], e)
+			if s.experiments[fleet.SiteID(e.ID, e.Route.Epoch)] == nil && e.Wish.Want == fleet.WantRun {
+				s.waiting += e.Spec.Count() // it is on its way there
+			}
 		} else {
 			rest = append(rest, e)
 		}
@@ -76,7 +79,7 @@ func (d *Door) routed(e *fleet.Experiment) *site {
 	return d.site(e.Route.Site)
 }
 
-// visit renews the beat at a site, and reads what is there.
+// visit reads what is at a site, and renews the beat there.
 func (d *Door) visit(ctx context.Context, s *site) {
 	ctx, cancel := d.o.Within(ctx)
 	defer cancel()
@@ -99,18 +102,19 @@ func (d *Door) look(ctx context.Context, s *site) (err error) {
 	if s.access, err = s.Open(ctx); err != nil {
 		return err
 	}
-	began := d.o.Elapsed()
-	beat := fleet.Beat{Number: rand.Uint64(), Grace: d.o.Rules.Away / 2}
-	if err := s.access.Client.SetBeat(ctx, d.o.ID, beat); err != nil {
-		return err
-	}
-	s.trips = append(s.trips[max(0, len(s.trips)-tripsKept+1):], d.o.Elapsed()-began)
 	if s.machines, err = s.access.Machines(ctx); err != nil {
 		return err
 	}
 	if s.all, err = s.access.Client.List(ctx); err != nil {
 		return err
 	}
+	// A site whose answers don't arrive isn't written to: it would go on, and others be given what it has.
+	began := d.o.Elapsed()
+	beat := fleet.Beat{Number: rand.Uint64(), Grace: d.o.Rules.Away / 2}
+	if err := s.access.Client.SetBeat(ctx, d.o.ID, beat); err != nil {
+		return err
+	}
+	s.trips = append(s.trips[max(0, len(s.trips)-tripsKept+1):], d.o.Elapsed()-began)
 	s.experiments, s.waiting = map[string]*fleet.Experiment{}, 0
 	for i := range s.all {
 		x := &s.all[i]
