@@ -71,7 +71,11 @@ func (h *byHand) awaits(id, what string, is func(e *fleet.Experiment) bool) *fle
 		select {
 		case <-time.After(100 * time.Millisecond):
 		case <-h.ctx.Done():
-			h.Fatalf("%s: it isn't so: %+v, %v", what, e, err)
+			if e == nil {
+				h.Fatalf("%s: it isn't so: %v", what, err)
+			}
+			h.Fatalf("%s: it isn't so: %s: wish %+v, standing %+v, route %+v, %v", what, e.ID, e.Wish, e.Standing,
+				e.Route, err)
 		}
 	}
 }

@@ -148,6 +148,11 @@ func (h *Hosts) Split(switches ...int) error {
 	return nil
 }
 
+// Unplug pulls a host's cable out, or puts it in again: the host sees that.
+func (h *Hosts) Unplug(i int, out bool) error {
+	return command("ip", "link", "set", portName(i), map[bool]string{true: "down", false: "up"}[out])
+}
+
 // Apart has some hosts on a switch not reach each other, and all others as before. Apart() heals it.
 func (h *Hosts) Apart(hosts ...int) error {
 	for i := range h.hosts {
@@ -160,6 +165,23 @@ func (h *Hosts) Apart(hosts ...int) error {
 		}
 	}
 	return nil
+}
+
+// Deaf has what a host sends to another one get lost, or undoes that: what the other one sends arrives.
+func (h *Hosts) Deaf(i, to int, deaf bool) error {
+	do := map[bool]string{true: "add", false: "del"}[deaf]
+	return command(append(h.Enter(i), "ip", "route", do, "blackhole", h.Addr(to).String()+"/32")...)
+}
+
+// NewEtcd makes a server that isn't started yet, on a host, which wants those certificates.
+func (h *Hosts) NewEtcd(i int, dir string, c *Certificates, flags ...string) (*Etcd, error) {
+	flags = append([]string{"--listen", h.Addr(i).String() + ":2379", "--cert", c.Cert, "--key", c.Key, "--ca", c.CA},
+		flags...)
+	s, err := NewEtcd(dir, flags...)
+	if err == nil {
+		h.put(i, s.Process)
+	}
+	return s, err
 }
 
 // put has a server that wasn't started yet run on a host.
@@ -176,14 +198,13 @@ func (h *Hosts) StartEtcds(ctx context.Context, dir string, n int) (*Etcds, erro
 		return nil, err
 	}
 	z := &Etcds{}
-	for i, addr := range addrs {
-		flags := []string{"--listen", addr.String() + ":2379", "--cert", c.Cert, "--key", c.Key, "--ca", c.CA}
+	for i := range addrs {
+		var join []string
 		if i > 0 {
-			flags = append(flags, "--join", z.Servers[0].addr)
+			join = []string{"--join", z.Servers[0].addr}
 		}
-		s, err := NewEtcd(filepath.Join(dir, strconv.Itoa(i+1)), flags...)
+		s, err := h.NewEtcd(i, filepath.Join(dir, strconv.Itoa(i+1)), c, join...)
 		if err == nil {
-			h.put(i, s.Process)
 			z.Servers = append(z.Servers, s)
 			err = errors.Join(s.Start(), s.Ready(ctx))
 		}
