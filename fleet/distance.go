@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/disco-sim/disco/metastore"
 )
@@ -27,6 +28,7 @@ type between struct {
 	roundTrip float64 // seconds, the less of both; 0: not known
 	rate      float64 // bytes a second, the less of both; 0: not known
 	cut       string  // why one can't reach the other; "": nobody says so
+	third     string  // over which the round trip is; "": it was measured
 }
 
 // way is what two machines' vitals say of the way between them.
@@ -49,13 +51,82 @@ func way(a, b *machine) (w between) {
 	return w
 }
 
-// far is how far two machines are from each other: seconds, rounded to a power of two, so that two measurements of one
-// network say the same, and labels count among machines that are as far.
-func far(a, b *machine) float64 {
+// between is the way between two machines. Where nobody has measured it, it is the shortest one over a third machine.
+func (s *State) between(a, b *machine) between {
 	w := way(a, b)
-	return w.seconds()
+	if w.roundTrip == 0 && w.cut == "" {
+		w.third, w.roundTrip = s.thirds.way(s, a.Name, b.Name)
+	}
+	return w
 }
 
+// thirds have the shortest ways over a third machine, between machines where nobody has measured.
+type thirds struct {
+	at       time.Duration                 // when measured was taken over
+	measured map[string]map[string]float64 // round trips by both names
+	known    map[[2]string]third
+}
+
+// third is such a way: seconds, 0 where there is none.
+type third struct {
+	name string
+	trip float64
+}
+
+// thirdsEvery is how often they are made anew, at most: a thousand machines take a quarter of a second.
+const thirdsEvery = 10 * time.Second
+
+// way is that between two machines.
+func (x *thirds) way(s *State, a, b string) (name string, trip float64) {
+	if x.measured == nil || s.now >= x.at+thirdsEvery {
+		x.take(s)
+	}
+	key := [2]string{min(a, b), max(a, b)}
+	if was, is := x.known[key]; is {
+		return was.name, was.trip
+	}
+	few, many := x.measured[a], x.measured[b]
+	if len(few) > len(many) {
+		few, many = many, few
+	}
+	best := third{}
+	for over, one := range few {
+		other := many[over]
+		sum := one + other
+		if other > 0 && (best.trip == 0 || sum < best.trip || sum == best.trip && over < best.name) {
+			best = third{over, sum}
+		}
+	}
+	x.known[key] = best
+	return best.name, best.trip
+}
+
+// take takes over what was measured, from either end.
+func (x *thirds) take(s *State) {
+	x.at, x.measured, x.known = s.now, map[string]map[string]float64{}, map[[2]string]third{}
+	note := func(a, b string, trip float64) {
+		if x.measured[a] == nil {
+			x.measured[a] = map[string]float64{}
+		}
+		if was := x.measured[a][b]; was == 0 || trip < was {
+			x.measured[a][b] = trip
+		}
+	}
+	for name, m := range s.machines {
+		if m.vitals == nil {
+			continue
+		}
+		for other, trip := range m.vitals.Far {
+			if trip > 0 {
+				note(name, other, trip)
+				note(other, name, trip)
+			}
+		}
+	}
+}
+
+// seconds is how far two machines are from each other, rounded to a power of two, so that two measurements of one
+// network say the same, and labels count among machines that are as far.
 func (w *between) seconds() float64 {
 	if w.cut != "" || w.roundTrip == 0 {
 		return farAway
@@ -74,6 +145,8 @@ func (w *between) String() string {
 		return w.cut
 	case w.roundTrip == 0:
 		return "not measured"
+	case w.third != "":
+		return fmt.Sprintf("not measured, and %.3g ms over %s", 1e3*w.roundTrip, w.third)
 	case w.rate == 0:
 		return fmt.Sprintf("%.3g ms", 1e3*w.roundTrip)
 	}
@@ -102,8 +175,8 @@ type contender struct {
 }
 
 // beside notes that a machine was taken.
-func (c *contender) beside(taken *machine, doubted map[string]bool) {
-	w := way(c.machine, taken)
+func (c *contender) beside(s *State, taken *machine, doubted map[string]bool) {
+	w := s.between(c.machine, taken)
 	if w.cut != "" || doubted[c.Name] && doubted[taken.Name] {
 		c.cut++
 	}
@@ -165,7 +238,7 @@ func (s *State) whyGang(t *step, was *Piece) string {
 			if pairs++; pairs > whyPairs {
 				continue
 			}
-			w := way(s.machine(a), s.machine(b))
+			w := s.between(s.machine(a), s.machine(b))
 			fmt.Fprintf(&text, "%-20s %s; labels in common: %d\n", b+" - "+a, &w,
 				near(s.machine(a), s.machine(b)))
 		}

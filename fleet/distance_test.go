@@ -50,6 +50,8 @@ func TestNear(t *testing.T) {
 			"m0 m1"},
 		{"three: all ways count", 3, 1, map[string]Vitals{"m0": far("m1", 0.0002, "m2", 0.3, "m3", 0.3),
 			"m1": far("m2", 0.001, "m3", 0.001), "m2": far("m3", 0.001)}, "m2 m1 m3"},
+		{"what isn't measured is as far as over a third", 3, 1, map[string]Vitals{"m0": far("m1", 0.3, "m2", 0.3, "m3",
+			0.3), "m1": far("m2", 0.0001, "m3", 0.0001)}, "m1 m2 m3"},
 		{"cut off", 2, 1, map[string]Vitals{"m0": far("m1", "no route")}, "m0 m2"},
 		{"cut off, by what the other one says, and near by what the one says", 2, 1,
 			map[string]Vitals{"m0": far("m1", 0.0001, "m2", 0.3), "m1": far("m0", "no route")}, "m0 m2"},
@@ -129,6 +131,33 @@ func TestFailedTogether(t *testing.T) {
 				t.Errorf("found %+v on %s", p.Piece, b.gangOf("e"))
 			}
 		})
+	}
+}
+
+// TestWarm has the machine that led a gang count as one that has the scenario, and the others of it not; of gangs that
+// are as far, the one that is led by such a machine is taken.
+func TestWarm(t *testing.T) {
+	b := newBench(t, 4, 1, Rules{})
+	b.submit("e", 2, 2)
+	b.be("m0-0", cluster.Broken, nil)
+	b.be("m1-0", cluster.Broken, nil)
+	b.run()
+	for _, name := range []string{"m2", "m3"} {
+		load, warm, checkpoint, _ := terms(b.machine(name), b.experiments["e"], &b.piece("e", 0).Piece)
+		want := [3]int{100, 0, 0}
+		if name == "m2" {
+			want = [3]int{100, bonusWarm, bonusCheckpoint}
+		}
+		if got := [3]int{load, warm, checkpoint}; got != want {
+			t.Errorf("%s: found the terms %v, want %v", name, got, want)
+		}
+	}
+	b.be("m0-0", cluster.Available, nil)
+	b.be("m1-0", cluster.Available, nil)
+	b.machine("m1").warm["e"] = true
+	b.run()
+	if got := membersOf(b.piece("e", 1).Gang); strings.Join(got, " ") != "m1 m0" {
+		t.Errorf("found %v, want it to be led by m1, which has the scenario", got)
 	}
 }
 

@@ -56,6 +56,7 @@ type run struct {
 	reported uint64 // reports
 	ending   bool
 	pace     pace
+	cutFor   int // seconds for which two machines of its gang are cut off from each other
 }
 
 // boot starts the agent.
@@ -92,6 +93,7 @@ func (h *host) sendVitals(life int) {
 			} else if h.fullSince == 0 {
 				h.fullSince = now
 			}
+			w.measure(h)
 			w.store.vitals[h.name] = h.vital
 		}
 		h.sendVitals(life)
@@ -324,6 +326,8 @@ func (r *run) tick() {
 	w.local(h, 1, func() {
 		switch {
 		case h.life != life || r.slot.run != r || r.ending:
+			return
+		case r.parted():
 			return
 		case r.pace.stoppingIn:
 			r.pace.events++

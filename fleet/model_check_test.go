@@ -81,6 +81,7 @@ func (w *world) dispatched(m *Move, piece string) {
 		w.violated(7, "%s is tried more than %d times", piece, limit)
 	}
 	w.well(m, piece)
+	w.together(m, piece)
 	names := map[string]bool{}
 	for _, g := range m.To.Gang {
 		names[g.Name] = true
@@ -169,6 +170,9 @@ func (w *world) check() {
 					w.violated(5, "%s is promised to %s and %s", g.Name, other, pieceKey(id, at))
 				}
 				promised[g.Name] = pieceKey(id, at)
+				if w.ways.measured {
+					w.ways.busy[g.Member] = w.c.Now()
+				}
 			}
 		}
 	}

@@ -115,6 +115,7 @@ func TestSchedulesFind(t *testing.T) {
 		{"the rule is forgotten", 14, 1},
 		{"evictions wait for ever", 8, 1},
 		{"vitals aren't read", 15, 1},
+		{"ways aren't read", 17, 1},
 		{"each leader counts anew", 16, 1},
 		{"nobody minds the start", 16, 1},
 		{"nobody looks", 16, 1},

@@ -38,8 +38,16 @@ func (w *world) well(m *Move, piece string) {
 
 // alteredVitals are vitals as a faulty leader reads them.
 func (w *world) alteredVitals(all map[string]Vitals) map[string]Vitals {
-	if w.faulty != "vitals aren't read" {
-		return all
+	switch w.faulty {
+	case "vitals aren't read":
+		return nil
+	case "ways aren't read":
+		altered := map[string]Vitals{}
+		for name, v := range all {
+			v.Far, v.Unreachable = nil, nil
+			altered[name] = v
+		}
+		return altered
 	}
-	return nil
+	return all
 }

@@ -260,6 +260,7 @@ func (s *simStore) expire(session uint64) {
 	if s.members[h.name] == session {
 		delete(s.members, h.name)
 		delete(s.vitals, h.name)
+		s.w.unmeasured(h)
 		h.fullSince = 0
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.servers)) {

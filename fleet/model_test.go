@@ -55,6 +55,7 @@ type world struct {
 	err     error
 	tally   *tally
 	pipes   pipelines
+	ways    ways
 }
 
 // tally is what schedules have come to.
@@ -66,6 +67,7 @@ type tally struct {
 	froms                           int // retries from a step on
 	passed                          int // servers that a gang was given while another machine was full
 	notes, extended, silenced, left int // of deadlines
+	parted                          int // runs that have ended since two of their machines were cut off from each other
 }
 
 const quietAt = 120 // seconds from which on there are no more faults
@@ -172,6 +174,7 @@ func (w *world) begin() {
 		w.after(w.between(1, quietAt), w.wish)
 	}
 	w.fill()
+	w.part()
 	w.after(quietAt, w.calm)
 }
 
@@ -372,6 +375,10 @@ func TestSchedules(t *testing.T) {
 		"full machines", count, sum.events, sum.leads, sum.lost, sum.froms, sum.passed)
 	t.Logf("%d notes of ages, and %d extensions; %d runs ended by a deadline, %d servers left", sum.notes, sum.extended,
 		sum.silenced, sum.left)
+	t.Logf("%d runs were parted", sum.parted)
+	if count >= 1000 && sum.parted == 0 {
+		t.Error("no schedule has a run of which two machines are cut off from each other")
+	}
 	if count >= 1000 && min(sum.extended, sum.silenced, sum.left) == 0 {
 		t.Error("no schedule has a run that is granted more, one that is ended by a deadline, or a server that is left")
 	}

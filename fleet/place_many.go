@@ -156,7 +156,7 @@ func (s *State) choose(first *machine, all []*machine, t *step, was *Piece) *cho
 			break
 		}
 		for i := range rest {
-			rest[i].beside(m.machine, doubted)
+			rest[i].beside(s, m.machine, doubted)
 			if next < 0 || s.nearer(&rest[i], &rest[next], lacks, t, was) {
 				next = i
 			}

@@ -78,6 +78,7 @@ type State struct {
 	looked    time.Duration
 	wantsLook bool
 
+	thirds  thirds
 	running map[*piece]bool // that are RUNNING
 	said    HealthReport    // the last
 
@@ -178,7 +179,7 @@ type machine struct {
 	servers  []*server // by name
 	free     int
 	promised int
-	warm     map[string]bool // experiments that it has hosted
+	warm     map[string]bool // experiments whose scenario it has: it has led a gang of them
 
 	condition Condition
 	present   bool    // it has been
@@ -526,8 +527,8 @@ func (s *State) become(p *piece, value Piece) {
 			s.promise(p, i, member)
 		}
 	}
-	for _, g := range p.Gang {
-		s.machine(g.Member).warm[e.ID] = true
+	if len(p.Gang) > 0 { // the others of a gang get what they need from it
+		s.machine(p.Gang[0].Member).warm[e.ID] = true
 	}
 	if p.State.Ended() || p.State == Waiting {
 		p.report, p.known = nil, known{}
