@@ -178,6 +178,10 @@ func readSecrets(c *app.Call, g *fleet.Grants, was *metastore.Access) (made []st
 			return nil, app.Usage("roles: user %s is new: --passwords DIR is missing, where its password is kept, or "+
 				"is to be; or --certificates, or --tokens DIR for a door", user)
 		}
+		if has != nil && !has.Certificate && was.Admin.Name != "" && c.Bool("certificates") {
+			return nil, app.Usage("roles: --certificates: user %s is known by a password: --revoke %s comes first",
+				user, user)
+		}
 		for _, kind := range []struct {
 			secret
 			into  map[string]string
@@ -187,6 +191,10 @@ func readSecrets(c *app.Call, g *fleet.Grants, was *metastore.Access) (made []st
 			text, isNew, err := kind.read(c.String(kind.flag), user, kind.makes)
 			if err != nil {
 				return nil, err
+			}
+			if text != "" && has != nil && has.Certificate && kind.flag == passwords.flag {
+				return nil, app.Usage("roles: --passwords: user %s is known by its certificate: --revoke %s comes "+
+					"first", user, user)
 			}
 			if text != "" {
 				kind.into[user] = text

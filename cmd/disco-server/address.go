@@ -52,6 +52,10 @@ func (o *options) check() error {
 		return fmt.Errorf("--listen %s can be reached from other machines, and nothing protects it: "+
 			"give --cert, --key and --ca, or listen on 127.0.0.1", o.listen)
 	}
+	if o.usersCA != "" && (files == 0 || o.passwordFile == "") {
+		return errors.New("--users-ca is for a store with TLS that asks who one is: give --cert, --key, --ca and " +
+			"--password-file")
+	}
 	for _, a := range o.join {
 		if _, port, err := net.SplitHostPort(a); err != nil || port == "0" || port == "" {
 			return fmt.Errorf("--join %q is no address: write HOST:PORT, the --listen of a running server", a)

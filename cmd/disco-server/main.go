@@ -31,6 +31,7 @@ type options struct {
 	cert         string
 	key          string
 	ca           string
+	usersCA      string
 	passwordFile string
 	quota        int // MiB
 	untilEOF     bool
@@ -82,6 +83,8 @@ func parse(args []string) (*options, error) {
 	f.StringVar(&o.cert, "cert", "", "certificate `file` (PEM), for clients and other servers")
 	f.StringVar(&o.key, "key", "", "the certificate's key `file` (PEM)")
 	f.StringVar(&o.ca, "ca", "", "certificate authority's `file` (PEM): whose certificates are believed")
+	f.StringVar(&o.usersCA, "users-ca", "", "users' certificate authority's `file` (PEM): who shows a certificate of "+
+		"it is the user that it names; others show a password")
 	f.StringVar(&o.passwordFile, "password-file", "",
 		"`file` with the password of user root; the first server that has one makes the store ask for it")
 	f.IntVar(&o.quota, "quota", quotaUsed,

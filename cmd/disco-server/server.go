@@ -43,6 +43,9 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
+	if err := o.checkUsers(); err != nil {
+		return err
+	}
 	d, err := openFolder(o)
 	if err != nil {
 		return err
@@ -117,6 +120,9 @@ func (o *options) config(d *folder, streams context.Context, password bool) (*em
 	c.GRPCKeepAliveInterval, c.GRPCKeepAliveTimeout = 30*time.Second, 10*time.Second
 	c.EnableGRPCGateway = false
 	c.GRPCAdditionalServerOptions = []grpc.ServerOption{grpc.ChainStreamInterceptor(endWith(streams))}
+	if err := o.users(c); err != nil {
+		return nil, err
+	}
 	return c, o.logs(c)
 }
 
@@ -215,8 +221,9 @@ func elect(ctx context.Context, e *embed.Etcd) {
 	}
 }
 
-// settled tells whether raft has handed on everything that it has found committed. To become a candidate it looks through
-// what it hasn't, and panics where etcd has dropped that from its log meanwhile, which it does once it is applied.
+// settled tells whether raft has handed on everything that it has found committed. To become a candidate it looks
+// through what it hasn't, and panics where etcd has dropped that from its log meanwhile, which it does once it is
+// applied.
 func settled() bool {
 	var s struct{ Commit, Applied uint64 }
 	v := expvar.Get("raft.status") // etcd's server keeps raft to itself otherwise

@@ -68,7 +68,7 @@ func Commands() []app.Command {
 			Program: groupProgram},
 		{Name: blobproc.Command, Hidden: true, Usage: "is what checkpoints in an object store start to reach it",
 			Program: groupProgram},
-		{Name: "certs", Usage: "makes certificates, by which machines know each other", Program: groupProgram}}
+		{Name: "certs", Usage: "makes certificates, by which machines and users are known", Program: groupProgram}}
 }
 
 // serverFlags are those of disco-server, which gets them as they are given. Only its --version isn't among them.
@@ -80,6 +80,8 @@ func serverFlags() []cli.Flag {
 		&cli.StringFlag{Name: "cert", Usage: "`FILE` of the certificate, for clients and other servers"},
 		&cli.StringFlag{Name: "key", Usage: "`FILE` of its key"},
 		&cli.StringFlag{Name: "ca", Usage: "`FILE` of the certificate that signs the others' ones"},
+		&cli.StringFlag{Name: "users-ca", Usage: "`FILE` of the certificate that signs users' ones: who shows one is " +
+			"that user, others show a password"},
 		&cli.StringFlag{Name: "password-file",
 			Usage: "`FILE` with the password of the user root, for which the store asks from then on"},
 		&cli.IntFlag{Name: "quota", DefaultText: "2048",
