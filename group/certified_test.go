@@ -42,7 +42,8 @@ func TestRolesByCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	e, err := storeserver.StartEtcds(ctx, t.TempDir(), 1, "--password-file", in("password"), "--cert",
-		in("h1", "cert.pem"), "--key", in("h1", "key.pem"), "--ca", in("h1", "ca.pem"), "--users-ca", in("h1", "users.pem"))
+		in("h1", "cert.pem"), "--key", in("h1", "key.pem"), "--ca", in("h1", "ca.pem"), "--users-ca",
+		in("h1", "users.pem"))
 	storeserver.Need(t, err)
 	t.Cleanup(e.Close)
 	at := " --store etcd://" + e.Addrs()[0]
