@@ -171,7 +171,7 @@ func TestCertificates(t *testing.T) {
 		c.done("ann pauses hers", err)
 		_, err = op.Cancel(ctx, id, "")
 		c.done("op cancels hers", err)
-		c.strangers()
+		c.unexpected()
 		deeds, malformed, err := op.Audit(ctx)
 		var found []string
 		for _, d := range deeds {
@@ -191,8 +191,8 @@ func TestCertificates(t *testing.T) {
 	})
 }
 
-// strangers: these certificates are good for nothing.
-func (c *certified) strangers() {
+// unexpected: these certificates are good for nothing.
+func (c *certified) unexpected() {
 	for _, folder := range []string{"eve", "machine", "stranger"} {
 		ctx, cancel := context.WithTimeout(c.t.Context(), 5*time.Second)
 		b, err := c.peers("", c.config(folder))
