@@ -102,7 +102,20 @@ func (g *Signs) now() (is Condition, sure bool) {
 		return Condition{Health: Slow, Reason: fmt.Sprintf("its gangs get on at less than %.1f of the pace of others",
 			paceLeast)}, false
 	}
-	return Condition{}, true
+	return Condition{Reason: v.trouble()}, true
+}
+
+// trouble is what people may want to know of a machine that is good.
+func (v *Vitals) trouble() string {
+	if v.Store != "" {
+		return bounded("its agent has left the store alone for a time in the last minute: "+v.Store, MaxReason)
+	}
+	names := slices.Sorted(maps.Keys(v.Away))
+	if len(names) == 0 {
+		return ""
+	}
+	return bounded(fmt.Sprintf("of the machines behind it %d are given nothing: %s: %s", len(names), names[0],
+		v.Away[names[0]]), MaxReason)
 }
 
 // Judge is the condition that follows on another one: a worse one counts when it has lasted for three vitals, a better
@@ -215,7 +228,7 @@ func (s *State) judge() {
 		if is == Full || is == Stuck {
 			ill++
 		}
-		if is == Good || is == Gone && !m.present {
+		if is == Good && m.condition.Reason == "" || is == Gone && !m.present {
 			continue
 		}
 		if len(report.Machines) == maxConditions {

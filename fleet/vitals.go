@@ -18,10 +18,15 @@ import (
 // VitalsEvery is how often an agent writes its vitals.
 const VitalsEvery = 2 * time.Second
 
+// MaxBehind bounds the name of a machine behind an agent, in bytes.
+const MaxBehind = 255
+
 // Bounds of vitals.
 const (
-	maxFar = 64  // machines to which the way was measured, of each kind of figure
-	maxCut = 200 // bytes of why one can't be reached
+	maxFar  = 64   // machines to which the way was measured, of each kind of figure
+	maxCut  = 200  // bytes of why one can't be reached
+	maxAway = 64   // machines behind an agent that are listed
+	maxLack = 4096 // servers
 )
 
 // Vitals is how an agent's machine is, in the key fleet/vitals/MEMBER, which lives as long as the agent's session. An
@@ -36,6 +41,12 @@ type Vitals struct {
 	Refuses string `json:"refuses,omitempty"`
 	// Trial says that it is tried whether the executor starts something: one gang at a time.
 	Trial bool `json:"trial,omitempty"`
+	// Away are machines behind the agent that are given nothing now, and why; and Lacks is how many of the agent's
+	// servers can't be used for that.
+	Away  map[string]string `json:"away,omitempty"`
+	Lacks int               `json:"lacks,omitempty"`
+	// Store is why the agent didn't ask the store in the last minute; "": it did.
+	Store string `json:"store,omitempty"`
 	// Far is the measured round trip to other members, in seconds. To those that aren't named there is no distance.
 	Far map[string]float64 `json:"far,omitempty"`
 	// Rates are the bytes a second that the way to some of them carries, at least.
@@ -47,7 +58,12 @@ type Vitals struct {
 func (v *Vitals) check() error {
 	errs := []error{line("refuses", v.Refuses, MaxReason), number("distances", len(v.Far), 0, maxFar),
 		number("rates", len(v.Rates), 0, maxFar),
-		number("members that can't be reached", len(v.Unreachable), 0, maxFar)}
+		number("members that can't be reached", len(v.Unreachable), 0, maxFar),
+		line("store", v.Store, MaxReason), number("machines behind it", len(v.Away), 0, maxAway),
+		number("servers that it lacks", v.Lacks, 0, maxLack)}
+	for name, why := range v.Away {
+		errs = append(errs, filled("a machine behind it", name, MaxBehind), line("why it is away", why, MaxReason))
+	}
 	for what, x := range map[string]float64{"processors": v.Processors, "memory": v.Memory, "disk": v.Disk} {
 		if !(x >= 0 && x <= 1) {
 			errs = append(errs, fmt.Errorf("%s: found %v, want a share, 0 to 1", what, x))

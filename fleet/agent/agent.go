@@ -19,6 +19,7 @@ import (
 	"github.com/disco-sim/disco/cluster"
 	"github.com/disco-sim/disco/fleet"
 	"github.com/disco-sim/disco/fleet/executor"
+	"github.com/disco-sim/disco/internal/circuit"
 )
 
 // Store is what an agent reads and writes: a *fleet.Client.
@@ -52,8 +53,10 @@ type Options struct {
 	Ways   Ways              // to other machines; nil: they aren't measured
 	Labels map[string]string // of this machine, by which those are chosen that are measured where there are many
 	Pairs  time.Duration     // between two measurements, on average; 5 s if 0
-	Report func(err error)   // gets what goes wrong where no caller waits; any goroutine calls it
-	Now    func() time.Time  // for people; time.Now if nil
+	// Trouble is why the store isn't asked now; nil: nobody knows, or it is.
+	Trouble func() error
+	Report  func(err error)  // gets what goes wrong where no caller waits; any goroutine calls it
+	Now     func() time.Time // for people; time.Now if nil
 }
 
 // Runs are the runs over several machines that a machine takes.
@@ -69,7 +72,10 @@ type Agent struct {
 	cancel  context.CancelFunc
 	waiters sync.WaitGroup // goroutines of attempts, and the one that sweeps
 
-	starts executor.Circuit // whether the executor starts what it is given
+	starts circuit.Circuit // whether the executor starts what it is given
+
+	trouble   string // the store's last, and when; of the goroutine that writes vitals
+	troubleAt time.Time
 
 	ways      *waysTable
 	vitalsNow chan chan struct{} // has vitals written, and what it gets closed then

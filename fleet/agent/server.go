@@ -15,6 +15,7 @@ import (
 	"github.com/disco-sim/disco/cluster"
 	"github.com/disco-sim/disco/fleet"
 	"github.com/disco-sim/disco/fleet/executor"
+	"github.com/disco-sim/disco/internal/circuit"
 )
 
 // server is the runner of one slot. Only that of partition 0 does something: its run has a worker for each of the gang.
@@ -81,10 +82,10 @@ func (s *server) Initialize(ctx context.Context, as cluster.Assignment) ([]strin
 		return nil, err // nobody waits for it
 	}
 	kind, state := fleet.ErrorMachine, fleet.Held
-	switch open := (*executor.OpenError)(nil); {
+	switch {
 	case final:
 		kind, state = fleet.ErrorModel, fleet.Failed
-	case errors.As(err, &open):
+	case isRefusal(err):
 		kind = fleet.ErrorRefused
 	}
 	e := &fleet.Error{Where: s.a.o.Member, Type: kind, Message: short(err.Error()), Step: "fetching"}
@@ -100,12 +101,18 @@ func (w *work) prepare(ctx context.Context) error {
 	if err = w.a.o.Executor.Prepare(ctx, w.job); err == nil {
 		return nil
 	}
-	if ctx.Err() != nil {
-		w.started(executor.Neither, nil)
+	if ctx.Err() != nil || isRefusal(err) {
+		w.started(circuit.Neither, nil)
 	} else {
-		w.started(executor.HasFailed, err)
+		w.started(circuit.HasFailed, err)
 	}
 	return err
+}
+
+// isRefusal tells whether nothing was tried: the executor has said so, or its circuit.
+func isRefusal(err error) bool {
+	open, full := (*circuit.OpenError)(nil), (*executor.RefusedError)(nil)
+	return errors.As(err, &open) || errors.As(err, &full)
 }
 
 // short bounds a message.
@@ -122,7 +129,7 @@ func (s *server) Activate(context.Context) error {
 	}
 	run, err := s.a.o.Executor.Start(w.job)
 	if err != nil {
-		w.started(executor.HasFailed, err)
+		w.started(circuit.HasFailed, err)
 		return err
 	}
 	w.run, w.watched = run, make(chan struct{})
@@ -163,7 +170,7 @@ func (s *server) Terminate(ctx context.Context) error {
 		return s.a.endRun(ctx, s.as)
 	}
 	close(w.giveUp)
-	defer w.started(executor.Neither, nil)
+	defer w.started(circuit.Neither, nil)
 	r := fleet.Report{State: fleet.Canceled}
 	if w.run != nil {
 		if err := w.run.Stop(context.WithoutCancel(ctx)); err != nil {
@@ -205,7 +212,7 @@ func (w *work) watch(run executor.Run) {
 		case <-progress.C:
 			if p, tell := pace.of(run.Progress()); tell {
 				if p.Events > 0 || p.Now > 0 {
-					w.started(executor.Succeeded, nil)
+					w.started(circuit.Succeeded, nil)
 				}
 				w.complain(ctx, w.report(ctx, fleet.Report{State: fleet.Running, Progress: p}))
 			}
@@ -247,8 +254,14 @@ func (w *work) end(run executor.Run) {
 			e.Where = w.a.o.Member // of several machines nobody knows which one it was
 		}
 		r.State = fleet.Held
-		if e.Final() {
+		switch {
+		case e.Final():
 			r.State = fleet.Failed
+		case out.Elsewhere:
+			spared := *e
+			spared.Type = fleet.ErrorRefused
+			spared.Message = short(out.Behind + ", behind this agent, hasn't started it: " + e.Message)
+			r.Error = &spared
 		}
 		failed = errors.New(e.Message)
 		if e.Type == fleet.ErrorMachine {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/disco-sim/disco/fleet"
 	"github.com/disco-sim/disco/fleet/executor"
+	"github.com/disco-sim/disco/internal/circuit"
 )
 
 // vitalsAtLeast is how often vitals are written of which nothing has changed.
@@ -91,14 +92,26 @@ func (a *Agent) putVitals(v fleet.Vitals) error {
 // same tells whether vitals say the same, but for how busy the processors are.
 func same(a, b *fleet.Vitals) bool {
 	return a.Memory == b.Memory && a.Disk == b.Disk && a.Lag == b.Lag && a.Refuses == b.Refuses && a.Trial == b.Trial &&
+		a.Lacks == b.Lacks && a.Store == b.Store && maps.Equal(a.Away, b.Away) &&
 		maps.Equal(a.Far, b.Far) && maps.Equal(a.Rates, b.Rates) && maps.Equal(a.Unreachable, b.Unreachable)
 }
+
+// troubleKept is for how long the store's trouble is told.
+const troubleKept = time.Minute
 
 // fill adds what the agent knows itself.
 func (a *Agent) fill(v *fleet.Vitals) {
 	why, trial := a.starts.Refusal(time.Now())
 	v.Trial = trial
-	if open := (*executor.OpenError)(nil); errors.As(why, &open) {
+	if a.o.Trouble != nil {
+		if why := a.o.Trouble(); why != nil {
+			a.trouble, a.troubleAt = oneLine(circuit.Why(why).Error()), time.Now()
+		}
+		if time.Since(a.troubleAt) < troubleKept {
+			v.Store = a.trouble // when it can be written again it is over
+		}
+	}
+	if open := (*circuit.OpenError)(nil); errors.As(why, &open) {
 		v.Refuses = oneLine(open.Why.Error())
 	}
 	a.ways.fill(v)
@@ -108,7 +121,7 @@ func (a *Agent) fill(v *fleet.Vitals) {
 func oneLine(text string) string { return short(fleet.Line(text)) }
 
 // started notes what a start has come to, once for each attempt.
-func (w *work) started(r executor.Result, why error) {
+func (w *work) started(r circuit.Result, why error) {
 	w.startedOnce.Do(func() { w.a.starts.Done(time.Now(), w.start, r, why) })
 }
 
@@ -119,11 +132,11 @@ func (w *work) judge(run executor.Run) {
 	e := out.Error
 	switch {
 	case e == nil || e.Type != fleet.ErrorMachine || p.Events > 0 || p.Now > 0:
-		w.started(executor.Succeeded, nil)
-	case len(w.job.Machines) > 0 && e.Where != w.a.o.Member:
-		w.started(executor.Neither, nil) // nobody knows whose fault it is, or it is another one's
+		w.started(circuit.Succeeded, nil)
+	case len(w.job.Machines) > 0 && e.Where != w.a.o.Member, out.Behind != "":
+		w.started(circuit.Neither, nil) // nobody knows whose fault it is, or it is that of another one, or of a part
 	default:
-		w.started(executor.HasFailed, errors.New(e.Message))
+		w.started(circuit.HasFailed, errors.New(e.Message))
 	}
 }
 

@@ -64,7 +64,23 @@ type Outcome struct {
 
 	Outputs fleet.Outputs // of a closing job, with Kept
 	Texts   fleet.Texts
+
+	// Behind is the machine behind the executor that has failed, where it has several: others may do. "": the executor
+	// itself, or there is no Error of the machine's.
+	Behind string
+	// Elsewhere says that the piece has done nothing there, and has failed on none of the others before: it is tried on
+	// another one, which doesn't count as a try.
+	Elsewhere bool
 }
+
+// RefusedError is that an executor can't take a job now: nothing was tried, and it may be later, or elsewhere.
+type RefusedError struct{ Why error }
+
+// Error says why.
+func (e *RefusedError) Error() string { return e.Why.Error() }
+
+// Unwrap is why.
+func (e *RefusedError) Unwrap() error { return e.Why }
 
 // Job is an attempt at a piece, and all that it needs.
 type Job struct {

@@ -29,6 +29,7 @@ internal/script:
 internal/infile:
 internal/printable:
 internal/heap:
+internal/circuit:
 internal/nearest:
 internal/seed:
 internal/cputime:
@@ -69,19 +70,19 @@ internal/bridge/relay: internal/child internal/machine internal/outfile internal
 
 # The metadata store: knows nothing of simulation.
 metastore:
-metastore/etcd: metastore
+metastore/etcd: metastore internal/circuit
 metastore/dial: metastore metastore/etcd metastore/zk internal/infile
 metastore/mem: metastore
 metastore/storetest: internal/forward metastore
-metastore/zk: internal/certs metastore
+metastore/zk: internal/certs internal/circuit metastore
 cluster: metastore internal/procfs
-fleet: cluster internal/heap internal/nearest internal/until metastore model/measure
-fleet/agent: cluster fleet fleet/executor
+fleet: cluster internal/circuit internal/heap internal/nearest internal/until metastore model/measure
+fleet/agent: cluster fleet fleet/executor internal/circuit
 fleet/door: fleet metastore
 fleet/doorway: fleet internal/certs internal/infile internal/webserver metastore
 fleet/executor: fleet
 fleet/executor/local: fleet fleet/executor internal/infile internal/procfs internal/until
-fleet/executor/remote: fleet fleet/executor fleet/executor/local internal/infile
+fleet/executor/remote: fleet fleet/executor fleet/executor/local internal/circuit internal/infile
 fleet/executor/executortest: fleet fleet/executor internal/launch/launchtest
 
 # The commands of a group.
@@ -341,6 +342,7 @@ wall clock | fleet/audit.go: IsID | whether an id begins as idAt makes it
 wall clock | perf/chaos/main.go: command | a seed, which is printed
 wall clock | perf/scale/rows.go: newRow | the day of a row
 wall clock | perf/peers/stream.go: listenUnix | a name that nobody else has
+wall clock | cluster/join.go: Error | since when, for people on other machines
 wall clock | cluster/join.go: create | since when, for people on other machines
 wall clock | cluster/loop.go: write | since when, for people on other machines
 wall clock | cluster/membership.go: setStatus | since when, for people on other machines

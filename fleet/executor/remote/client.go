@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -18,6 +19,9 @@ type client struct {
 	*conn
 	l       *link
 	process *process
+	node    string // on which a scheduler has started the host; before anybody else knows the client
+
+	unfetched atomic.Uint64 // blobs that this side couldn't get
 
 	mu      sync.Mutex
 	number  uint64
@@ -72,6 +76,9 @@ func (c *client) greetHost(greeted chan<- struct{}) error {
 		return err
 	}
 	close(greeted)
+	if c.l.job != "" {
+		c.node = oneLine(h.Node, fleet.MaxBehind)
+	}
 	if err := h.agrees(own, "the host", "this agent"); err != nil {
 		return err
 	}
@@ -150,6 +157,9 @@ func (c *client) fetch(m *message) error {
 		err := errors.New("no job of this host has this blob")
 		if known {
 			blob, err = c.l.r.o.Fetch(c.l.life, *m.Digest)
+			if err != nil {
+				c.unfetched.Add(1)
+			}
 		}
 		c.mu.Lock()
 		c.fetches-- // the host asks for another one when it has the end

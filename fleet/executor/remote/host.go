@@ -26,6 +26,9 @@ type HostOptions struct {
 	Env     []string // for what is started, besides the host's own
 }
 
+// nodeVariable says on which node of Kubernetes a host is.
+const nodeVariable = "DISCO_NODE"
+
 const (
 	beginMax    = time.Minute // until an agent has said who it is
 	silentMin   = 100 * time.Millisecond
@@ -97,7 +100,8 @@ func Serve(ctx context.Context, rw io.ReadWriteCloser, o HostOptions) error {
 
 // serve works until the connection ends, or the agent closes it by a request that is returned.
 func (h *host) serve() (closing *message, err error) {
-	own := &hello{Protocol: protocol, Version: h.o.Version}
+	own := &hello{Protocol: protocol, Version: h.o.Version,
+		Node: cmp.Or(os.Getenv(nodeVariable), os.Getenv("SLURMD_NODENAME"))}
 	if h.hello, err = h.c.greet(); err != nil {
 		if ended := h.c.ended(); ended != nil {
 			err = ended

@@ -34,12 +34,12 @@ const markLength = len("disco-") + 12
 
 // CheckPod says what is wrong with Pod and Container.
 func (k Kubernetes) CheckPod() error {
-	_, err := k.overrides("disco-x", 1)
+	_, err := k.overrides("disco-x", 1, nil)
 	return err
 }
 
 // overrides is what kubectl run puts over the pod that it makes.
-func (k Kubernetes) overrides(name string, processors int) (string, error) {
+func (k Kubernetes) overrides(name string, processors int, without []string) (string, error) {
 	pod, container := map[string]any{}, map[string]any{}
 	for what, from := range map[string]struct {
 		text json.RawMessage
@@ -66,15 +66,32 @@ func (k Kubernetes) overrides(name string, processors int) (string, error) {
 	if container["resources"] == nil {
 		container["resources"] = map[string]any{"requests": map[string]string{"cpu": cpu}}
 	}
+	if env, none := container["env"].([]any); none || container["env"] == nil {
+		container["env"] = append(env, map[string]any{"name": nodeVariable,
+			"valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": "spec.nodeName"}}})
+	}
+	if len(without) > 0 && pod["affinity"] == nil { // one's own says where
+		pod["affinity"] = notOn(without)
+	}
 	container["name"], container["stdin"], container["stdinOnce"] = name, true, true
 	pod["containers"] = []any{container}
 	text, err := json.Marshal(map[string]any{"apiVersion": "v1", "spec": pod})
 	return string(text), err
 }
 
+// notOn is the affinity of a pod that isn't to be on some nodes: the names of a field are given one by one.
+func notOn(nodes []string) map[string]any {
+	var terms []any
+	for _, node := range nodes {
+		terms = append(terms, map[string]any{"key": "metadata.name", "operator": "NotIn", "values": []string{node}})
+	}
+	must := map[string]any{"nodeSelectorTerms": []any{map[string]any{"matchFields": terms}}}
+	return map[string]any{"nodeAffinity": map[string]any{"requiredDuringSchedulingIgnoredDuringExecution": must}}
+}
+
 // Command implements Scheduler.
-func (k Kubernetes) Command(name string, processors int) []string {
-	overrides, err := k.overrides(name, processors)
+func (k Kubernetes) Command(name string, processors int, without []string) []string {
+	overrides, err := k.overrides(name, processors, without)
 	if err != nil {
 		overrides = err.Error() // kubectl says so, where nobody has called CheckPod
 	}

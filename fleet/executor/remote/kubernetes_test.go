@@ -390,7 +390,7 @@ func (k *kube) checkPod(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`"nodeSelector":{"disk":"fast"}`, `"env":[{"name":"A","value":"b"}]`,
+	for _, want := range []string{`"nodeSelector":{"disk":"fast"}`, `"env":[{"name":"A","value":"b"},`,
 		`"image":"registry.example/disco:1"`, `"resources":{"requests":{"cpu":"2"}}`, `"restartPolicy":"Never"`,
 		`"stdin":true`, `"stdinOnce":true`, `"disco.sim/mark":"disco-`, `"app.kubernetes.io/managed-by":"disco"`} {
 		if !strings.Contains(string(text), want) {

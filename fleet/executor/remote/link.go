@@ -216,16 +216,19 @@ func (l *link) connected(ctx context.Context) (*client, error) {
 	}
 }
 
-// prepare has a host prepare a job.
-func (l *link) prepare(ctx context.Context, j *executor.Job) error {
+// prepare has a host prepare a job. fetched says that nothing was missing for it on this side.
+func (l *link) prepare(ctx context.Context, j *executor.Job, p *placed) (fetched bool, err error) {
 	l.mu.Lock()
 	l.jobs[j.Name()] = j
 	l.mu.Unlock()
 	c, err := l.connected(ctx)
-	if err == nil {
-		_, err = c.call(ctx, kindPrepare, &message{Job: j})
+	if err != nil {
+		return true, err
 	}
-	return err
+	l.r.meet(p, c.node)
+	missing := c.unfetched.Load()
+	_, err = c.call(ctx, kindPrepare, &message{Job: j})
+	return c.unfetched.Load() == missing, err
 }
 
 // forget has a host release a job. One that isn't there has nothing of it; one that a scheduler has started ends.
@@ -248,13 +251,13 @@ func (l *link) forget(ctx context.Context, j *executor.Job) error {
 }
 
 // start starts a job that was prepared.
-func (l *link) start(j *executor.Job) (*run, error) {
+func (l *link) start(j *executor.Job, p *placed) (*run, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.c == nil {
 		return nil, fmt.Errorf("%s isn't connected: %w", l.title, l.why)
 	}
-	r := &run{l: l, job: j, done: make(chan struct{}), began: make(chan struct{})}
+	r := &run{l: l, placed: p, job: j, done: make(chan struct{}), began: make(chan struct{})}
 	l.runs[j.Name()] = r
 	go r.begin(l.c)
 	return r, nil

@@ -4,6 +4,7 @@ package remote_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -33,6 +34,7 @@ const (
 	programVariable = "DISCO_REMOTE_PROGRAM" // one that runs scenarios
 	hostVariable    = "DISCO_REMOTE_HOST"    // a host; its value is the folder for work
 	versionVariable = "DISCO_REMOTE_VERSION" // of the host
+	fileVariable    = "DISCO_REMOTE_FILE"    // the program that a host starts; this one if it isn't given
 )
 
 const version = "v1.2.3"
@@ -51,7 +53,7 @@ func TestMain(m *testing.M) {
 func host() int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	err := remote.ServeStandard(ctx, remote.HostOptions{Program: "/proc/self/exe",
+	err := remote.ServeStandard(ctx, remote.HostOptions{Program: cmp.Or(os.Getenv(fileVariable), "/proc/self/exe"),
 		Work: os.Getenv(hostVariable), Version: os.Getenv(versionVariable), Env: []string{programVariable + "=1"}})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

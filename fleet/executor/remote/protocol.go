@@ -73,6 +73,8 @@ type hello struct {
 	Protocol int    `json:"protocol"`
 	Version  string `json:"version"` // of the program
 
+	Node string `json:"node,omitempty"` // of the host: where a scheduler has started it
+
 	// Of the agent.
 	Mark   string        `json:"mark,omitempty"`  // whose host it is: the folder for work, and who may end it
 	Name   string        `json:"name,omitempty"`  // of the host among the agent's

@@ -19,12 +19,15 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/disco-sim/disco/fleet"
 	"github.com/disco-sim/disco/fleet/executor"
+	"github.com/disco-sim/disco/internal/circuit"
 )
 
 // Machine is one on which a host runs as long as the agent does.
@@ -36,8 +39,8 @@ type Machine struct {
 
 // Scheduler starts a host for each attempt where it finds room.
 type Scheduler interface {
-	// Command starts a host under a name, and has so many processors for it.
-	Command(name string, processors int) []string
+	// Command starts a host under a name, and has so many processors for it, on another node than those of a list.
+	Command(name string, processors int, without []string) []string
 	// Left lists the names of hosts that are there and begin with a prefix, those that wait for room included.
 	Left(ctx context.Context, prefix string) ([]string, error)
 	// End ends hosts, as by SIGTERM first. It doesn't wait for their end. One that isn't there is no error.
@@ -66,7 +69,8 @@ type Options struct {
 	// Silent is how long nothing may come before a connection is taken for lost, at both ends. Smaller finds out
 	// sooner, and takes a slow machine for a lost one. 20 s if 0.
 	Silent  time.Duration
-	Connect time.Duration // from the start of a command of Machines until its host answers; 30 s if 0
+	Now     func() time.Time // for how long a machine that starts nothing is left alone; time.Now if nil
+	Connect time.Duration    // from the start of a command of Machines until its host answers; 30 s if 0
 }
 
 // unknownWait is how long the rest of a lost attempt may take to end, besides silence and grace.
@@ -83,6 +87,8 @@ type Remote struct {
 	mu       sync.Mutex
 	machines []*link
 	jobs     map[string]*placed // prepared, by name
+	parts    map[string]*part
+	failed   map[piece][]string // machines at which pieces have failed
 	closed   bool
 }
 
@@ -91,6 +97,10 @@ type placed struct {
 	link       *link
 	processors int
 	run        *run // the last that was started, or nil
+
+	part   *part  // on which it is; nil: that isn't known
+	number uint64 // for its circuit
+	judged bool
 }
 
 var _ executor.Executor = (*Remote)(nil)
@@ -107,13 +117,17 @@ func Open(ctx context.Context, o Options) (*Remote, error) {
 	o.Grace, o.Locked = cmp.Or(o.Grace, 10*time.Second), cmp.Or(o.Locked, 20*time.Second)
 	o.Cache, o.Silent = cmp.Or(o.Cache, 1<<30), cmp.Or(o.Silent, 20*time.Second)
 	o.Connect = cmp.Or(o.Connect, 30*time.Second)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	if o.Report == nil {
 		o.Report = func(string) {}
 	}
 	if err := o.validate(); err != nil {
 		return nil, fmt.Errorf("remote: %w", err)
 	}
-	r := &Remote{o: o, mark: Mark(o.Owner), jobs: map[string]*placed{}}
+	r := &Remote{o: o, mark: Mark(o.Owner), jobs: map[string]*placed{}, parts: map[string]*part{},
+		failed: map[piece][]string{}}
 	r.life, r.end = context.WithCancelCause(context.Background())
 	if o.Scheduler != nil {
 		if _, err := r.Sweep(ctx); err != nil {
@@ -176,27 +190,51 @@ func (r *Remote) Prepare(ctx context.Context, j *executor.Job) error {
 	if err := checkJob(j); err != nil {
 		return fmt.Errorf("remote: %w", err)
 	}
-	p, err := r.place(j)
-	if err == nil {
-		err = p.link.prepare(ctx, j)
-	}
-	if err != nil {
-		r.mu.Lock()
-		gone := p != nil && r.jobs[j.Name()] == p && p.run == nil
-		if gone {
-			delete(r.jobs, j.Name())
+	for tried := map[string]error{}; ; {
+		p, err := r.place(j, tried)
+		if err != nil {
+			return fmt.Errorf("remote: preparing %s: %w", j.Name(), err)
 		}
-		r.mu.Unlock()
-		if gone {
-			p.link.forget(context.WithoutCancel(ctx), j)
+		fetched, err := p.link.prepare(ctx, j, p)
+		if err == nil {
+			return nil
 		}
-		return fmt.Errorf("remote: preparing %s: %w", j.Name(), err)
+		r.giveBack(ctx, j, p)
+		if ctx.Err() != nil || !fetched {
+			r.judge(p, circuit.Neither, nil)
+			return fmt.Errorf("remote: preparing %s: %w", j.Name(), err)
+		}
+		r.judge(p, circuit.HasFailed, err)
+		if p.part == nil || tried[p.part.name] != nil || r.o.Scheduler != nil && len(tried) == tryMost-1 {
+			return fmt.Errorf("remote: preparing %s: %w", j.Name(), errors.Join(append(reasons(tried), err)...))
+		}
+		tried[p.part.name] = fmt.Errorf("%s: %w", p.part.name, err)
 	}
-	return nil
 }
 
-// place finds a host for a job: the one that has it already, if it is there.
-func (r *Remote) place(j *executor.Job) (*placed, error) {
+// reasons are why machines didn't do, by their names.
+func reasons(tried map[string]error) (all []error) {
+	for _, name := range slices.Sorted(maps.Keys(tried)) {
+		all = append(all, tried[name])
+	}
+	return all
+}
+
+// giveBack takes back what Prepare has done.
+func (r *Remote) giveBack(ctx context.Context, j *executor.Job, p *placed) {
+	r.mu.Lock()
+	gone := r.jobs[j.Name()] == p && p.run == nil
+	if gone {
+		delete(r.jobs, j.Name())
+	}
+	r.mu.Unlock()
+	if gone {
+		_ = p.link.forget(context.WithoutCancel(ctx), j) // the host that has failed may have nothing of it
+	}
+}
+
+// place finds a host for a job: the one that has it already, if it is there; none of those that were tried.
+func (r *Remote) place(j *executor.Job, tried map[string]error) (*placed, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
@@ -218,19 +256,36 @@ func (r *Remote) place(j *executor.Job) (*placed, error) {
 		if all+j.Workers > r.o.Slots {
 			return nil, fmt.Errorf("it wants %d slots, and %d of %d are taken", j.Workers, all, r.o.Slots)
 		}
-		p.link = r.schedule(j)
-	} else if p.link = r.roomiest(j, used); p.link == nil {
-		return nil, fmt.Errorf("it wants %d slots: %w", j.Workers, r.full(used))
+		p.link = r.schedule(j, r.without(j, tried))
+	} else if p.link = r.roomiest(j, used, tried); p.link == nil {
+		err := fmt.Errorf("it wants %d slots: %w", j.Workers, r.full(used, tried))
+		if len(tried) == 0 && slices.ContainsFunc(r.machines, func(l *link) bool { return l.slots >= j.Workers }) {
+			err = &executor.RefusedError{Why: err} // there will be room
+		}
+		return nil, err
+	} else {
+		p.part = r.part(p.link.title)
+		p.number, _ = p.part.starts.Allow(r.o.Now()) // as it was asked for
 	}
 	r.jobs[j.Name()] = p
 	return p, nil
 }
 
-// roomiest is the machine with most free slots, or nil if none has enough. mu is held.
-func (r *Remote) roomiest(j *executor.Job, used map[*link]int) (best *link) {
+// roomiest is the machine with most free slots, or nil if none has enough. One at which the piece has failed is taken
+// where no other will do. mu is held.
+func (r *Remote) roomiest(j *executor.Job, used map[*link]int, tried map[string]error) (best *link) {
+	failed := r.failed[pieceOf(j)]
+	worse := func(l *link) int {
+		if slices.Contains(failed, l.title) {
+			return 1
+		}
+		return 0
+	}
 	for _, l := range r.machines {
-		free := l.slots - used[l]
-		if free >= j.Workers && l.usable() && (best == nil || free > best.slots-used[best]) {
+		if l.slots-used[l] < j.Workers || tried[l.title] != nil || r.away(l) != nil {
+			continue
+		}
+		if best == nil || cmp.Or(worse(l)-worse(best), best.slots-used[best]-(l.slots-used[l])) < 0 {
 			best = l
 		}
 	}
@@ -238,11 +293,11 @@ func (r *Remote) roomiest(j *executor.Job, used map[*link]int) (best *link) {
 }
 
 // full says how the machines are. mu is held.
-func (r *Remote) full(used map[*link]int) error {
+func (r *Remote) full(used map[*link]int, tried map[string]error) error {
 	var errs []error
 	for _, l := range r.machines {
-		if why := l.reason(); why != nil {
-			errs = append(errs, fmt.Errorf("%s isn't connected (%w)", l.title, why))
+		if why := cmp.Or(tried[l.title], r.away(l)); why != nil {
+			errs = append(errs, why)
 		} else {
 			errs = append(errs, fmt.Errorf("%s has %d of %d taken", l.title, used[l], l.slots))
 		}
@@ -251,11 +306,11 @@ func (r *Remote) full(used map[*link]int) error {
 }
 
 // schedule makes the host of one attempt, which the scheduler starts. mu is held.
-func (r *Remote) schedule(j *executor.Job) *link {
+func (r *Remote) schedule(j *executor.Job, without []string) *link {
 	sum := sha256.Sum256([]byte(j.Name()))
 	// A name isn't used again: what had it may still end.
 	name := fmt.Sprintf("%s-%016x", hex.EncodeToString(sum[:4]), rand.Uint64())
-	l := r.newLink(j.Name(), name, r.o.Scheduler.Command(r.mark+"-"+name, j.Workers), j.Workers)
+	l := r.newLink(j.Name(), name, r.o.Scheduler.Command(r.mark+"-"+name, j.Workers, without), j.Workers)
 	l.job = r.mark + "-" + name
 	r.ended.Go(l.once)
 	return l
@@ -282,7 +337,7 @@ func (r *Remote) Start(j *executor.Job) (executor.Run, error) {
 	if p == nil || !p.over() || r.closed {
 		return nil, fmt.Errorf("remote: %s isn't prepared, or runs already", j.Name())
 	}
-	run, err := p.link.start(j)
+	run, err := p.link.start(j, p)
 	if err != nil {
 		return nil, fmt.Errorf("remote: starting %s: %w", j.Name(), err)
 	}

@@ -11,11 +11,13 @@ import (
 
 	"github.com/disco-sim/disco/fleet"
 	"github.com/disco-sim/disco/fleet/executor"
+	"github.com/disco-sim/disco/internal/circuit"
 )
 
 // run is an attempt at a host.
 type run struct {
 	l       *link
+	placed  *placed
 	job     *executor.Job
 	outcome executor.Outcome // before done is closed
 	unknown error            // before done is closed: something of it may be left
@@ -73,14 +75,21 @@ func (r *run) take(m *message) {
 	if m.Progress != nil {
 		r.progress = *m.Progress
 	}
+	began := r.hasBegun()
 	if m.Output != nil {
 		r.output = m.Output[max(0, len(m.Output)-fleet.MaxLog):]
 	}
 	r.mu.Unlock()
+	if began {
+		r.l.r.judge(r.placed, circuit.Succeeded, nil)
+	}
 	if m.Outcome != nil {
 		r.finish(checkOutcome(m.Outcome), nil)
 	}
 }
+
+// hasBegun tells whether it has done something. mu is held.
+func (r *run) hasBegun() bool { return r.progress.Events > 0 || r.progress.Now > 0 }
 
 // checkOutcome refuses what no host sends.
 func checkOutcome(o *executor.Outcome) executor.Outcome {
@@ -97,6 +106,7 @@ func checkOutcome(o *executor.Outcome) executor.Outcome {
 		o.Error.Message = clip(o.Error.Message, fleet.MaxReason)
 		o.Error.Trace = o.Error.Trace[max(0, len(o.Error.Trace)-fleet.MaxTrace):]
 	}
+	o.Behind, o.Elsewhere = "", false // who has several machines says that
 	return *o
 }
 
@@ -107,11 +117,14 @@ func (r *run) finish(o executor.Outcome, unknown error) {
 		r.mu.Unlock()
 		return
 	}
-	r.over, r.outcome, r.unknown = true, o, unknown
+	r.over, r.unknown = true, unknown
 	if r.timer != nil {
 		r.timer.Stop()
 	}
+	began := r.hasBegun()
 	r.mu.Unlock()
+	r.l.r.concludes(r.placed, r.job, began, &o)
+	r.outcome = o
 	r.l.mu.Lock()
 	if r.l.runs[r.job.Name()] == r {
 		delete(r.l.runs, r.job.Name())

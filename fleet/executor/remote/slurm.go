@@ -18,9 +18,12 @@ type Slurm struct {
 }
 
 // Command implements Scheduler. A job of its own is asked for, also where the agent is part of one.
-func (s Slurm) Command(name string, processors int) []string {
+func (s Slurm) Command(name string, processors int, without []string) []string {
 	c := []string{"env", "-u", "SLURM_JOB_ID", "-u", "SLURM_JOBID", "srun", "--job-name=" + name, "--ntasks=1",
 		"--cpus-per-task=" + strconv.Itoa(processors), "--mpi=none"}
+	if len(without) > 0 {
+		c = append(c, "--exclude="+strings.Join(without, ","))
+	}
 	return append(append(append(c, s.Args...), "--"), s.Host...)
 }
 

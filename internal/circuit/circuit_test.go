@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package executor
+package circuit
 
 import (
 	"errors"
@@ -38,11 +38,11 @@ func TestCircuit(t *testing.T) {
 	try(HasFailed)
 	refused(10 * time.Second)
 	for _, wait := range []time.Duration{20, 40, 80, 160, 300, 300} {
-		now = now.Add(circuitMost)
+		now = now.Add(5 * time.Minute)
 		try(HasFailed)
 		refused(wait * time.Second)
 	}
-	now = now.Add(circuitMost)
+	now = now.Add(5 * time.Minute)
 	if why, trial := c.Refusal(now); why != nil || !trial {
 		t.Fatalf("found %v, %v, want a trial", why, trial)
 	}
@@ -55,13 +55,13 @@ func TestCircuit(t *testing.T) {
 		t.Fatalf("beside a trial: %v", err)
 	}
 	c.Done(now, number, Neither, nil) // it was given up: there may be another one
-	for range circuitSuccesses {
+	for range 3 {
 		try(Succeeded)
 	}
 	if why, trial := c.Refusal(now); why != nil || trial {
 		t.Fatalf("found %v, %v behind so many successes", why, trial)
 	}
-	for range circuitFailures {
+	for range 3 {
 		try(HasFailed)
 	}
 	refused(10 * time.Second)
@@ -80,7 +80,7 @@ func TestLateFailures(t *testing.T) {
 		c.Done(now, uint64(n+1), HasFailed, broken)
 	}
 	var open *OpenError
-	if _, err := c.Allow(now); !errors.As(err, &open) || open.For > circuitFirst {
+	if _, err := c.Allow(now); !errors.As(err, &open) || open.For > 10*time.Second {
 		t.Fatalf("found %v, want it open for 10 s at most", err)
 	}
 }
