@@ -160,7 +160,7 @@ func newFleetAgent(ctx context.Context, c *app.Call, s *metastore.Store, o *clus
 		return nil, err
 	}
 	url := groupcall.URL(c)
-	ao := fleetagent.Options{Member: o.Name, Store: client, Executor: e, Report: o.Report,
+	ao := fleetagent.Options{Member: o.Name, Store: client, Executor: e, Report: o.Report, Trouble: s.Trouble,
 		Place: func(spec *fleet.Spec, p fleet.PieceID) string {
 			return experiments.PlaceOf(url, c.String("group"), spec, p)
 		}}

@@ -268,6 +268,15 @@ func (s *Store) Close() error {
 	return s.backend.Close()
 }
 
+// Trouble is why the servers aren't asked now, since none has answered several times in a row, or nil: also where the
+// engine doesn't say.
+func (s *Store) Trouble() error {
+	if t, ok := s.backend.(interface{ Trouble() error }); ok {
+		return t.Trouble()
+	}
+	return nil
+}
+
 // Session returns the session that lives now. Ephemeral keys live as long as it does.
 func (s *Store) Session(ctx context.Context) (Session, error) {
 	session, err := s.backend.Session(ctx)

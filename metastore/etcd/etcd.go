@@ -30,6 +30,7 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/peer"
 
+	"github.com/disco-sim/disco/internal/circuit"
 	"github.com/disco-sim/disco/metastore"
 )
 
@@ -58,6 +59,7 @@ type Backend struct {
 	certified string                 // the user that the server takes this client for by its certificate; "" is none
 	readable  atomic.Pointer[string] // a path that this user may read, as far as is known
 	gather    gather
+	gate      *circuit.Gate // of all tries but the session's, which nothing may hold up
 	closing   sync.Once
 	ended     context.Context // done when Close begins; its requests fail at servers that have no leader
 	end       context.CancelFunc
@@ -80,7 +82,7 @@ func New(ctx context.Context, o Options) (*Backend, error) {
 		o.TTL = defaultTTL
 	}
 	o.Endpoints = slices.Compact(slices.Sorted(slices.Values(o.Endpoints)))
-	b := &Backend{options: o, turn: make(chan struct{}, 1)}
+	b := &Backend{options: o, gate: circuit.NewGate(), turn: make(chan struct{}, 1)}
 	b.foreign.turn, b.foreign.seen = make(chan struct{}, 1), map[string]uint64{}
 	b.foreign.turn <- struct{}{}
 	b.ended, b.end = context.WithCancel(clientv3.WithRequireLeader(context.Background()))
@@ -172,6 +174,9 @@ func (b *Backend) Cluster(ctx context.Context) (name string, err error) {
 	})
 	return name, err
 }
+
+// Trouble is why no server is asked now, since none has answered several times, or nil.
+func (b *Backend) Trouble() error { return b.gate.Trouble() }
 
 // Close ends the session, everything that waits, and the connections.
 func (b *Backend) Close() error {

@@ -13,6 +13,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/disco-sim/disco/internal/circuit"
 	"github.com/disco-sim/disco/metastore"
 )
 
@@ -112,14 +113,15 @@ func (f *feed) run() {
 		var revision int64
 		listed := make(chan error)
 		go func() {
-			listed <- f.backend.retry(f.closed, func(ctx context.Context) (h *pb.ResponseHeader, err error) {
+			list := func(ctx context.Context) (h *pb.ResponseHeader, err error) {
 				h, err = f.list(ctx)
 				if err == nil {
 					f.backend.readable.Store(&f.path)
 					revision = h.Revision
 				}
 				return h, err
-			})
+			}
+			listed <- f.backend.retryAs(f.closed, circuit.Shared, list)
 		}()
 		if err := <-listed; err == nil {
 			f.follow(revision + 1)

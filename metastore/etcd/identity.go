@@ -11,6 +11,7 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/disco-sim/disco/internal/circuit"
 	"github.com/disco-sim/disco/metastore"
 )
 
@@ -69,7 +70,7 @@ func (b *Backend) verify() {
 			return
 		}
 		for range b.options.Endpoints { // the client goes from one to the next
-			_ = b.retry(b.identity.same, func(ctx context.Context) (*pb.ResponseHeader, error) {
+			_ = b.retryAs(b.identity.same, circuit.Urgent, func(ctx context.Context) (*pb.ResponseHeader, error) {
 				r, err := b.client.Get(ctx, *b.readable.Load(), clientv3.WithCountOnly())
 				if err != nil {
 					return nil, err

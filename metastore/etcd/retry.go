@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/disco-sim/disco/internal/circuit"
 	"github.com/disco-sim/disco/metastore"
 )
 
@@ -126,14 +127,30 @@ func limited(ctx context.Context, j *journey, limit time.Duration,
 
 // retry calls f, which may be done more than once, until it succeeds or can't.
 func (b *Backend) retry(ctx context.Context, f func(context.Context) (*pb.ResponseHeader, error)) error {
+	return b.retryAs(ctx, circuit.Second, f)
+}
+
+// retryAs is retry; again is what its tries behind the first one are.
+func (b *Backend) retryAs(ctx context.Context, again circuit.Tries,
+	f func(context.Context) (*pb.ResponseHeader, error)) error {
 	began := time.Now()
+	var last error
 	for n := 0; ; n++ {
 		if err := b.over(); err != nil {
+			return err
+		}
+		kind := again
+		if errors.Is(last, errListAgain) && again == circuit.Second {
+			kind = circuit.Shared // that isn't the servers' fault
+		}
+		try, err := b.pass(ctx, n, kind, began, last)
+		if err != nil {
 			return err
 		}
 		var j journey
 		before := b.identity.revision.Load()
 		h, late, err := limited(ctx, &j, attemptMin<<min(n, 4), f)
+		try.judge(ctx, err)
 		if wrong := b.identity.check(h, before); err == nil || wrong != nil {
 			return wrong
 		}
@@ -141,9 +158,47 @@ func (b *Backend) retry(ctx context.Context, f func(context.Context) (*pb.Respon
 		if how == refused && b.ended.Err() == nil {
 			return err
 		}
-		if err := b.pause(ctx, n, late, began, j.reason(err)); err != nil {
+		last = j.reason(err)
+		if err := b.pause(ctx, n, late, began, last); err != nil {
 			return err
 		}
+	}
+}
+
+// passed is a try that the gate has let through.
+type passed struct{ *circuit.Try }
+
+// pass waits for the gate before attempt n, behind one that failed with last.
+func (b *Backend) pass(ctx context.Context, n int, again circuit.Tries, began time.Time, last error) (passed, error) {
+	what := circuit.First
+	if n > 0 || again == circuit.Urgent {
+		what = again
+	}
+	try, err := b.gate.Pass(ctx, b.ended.Done(), what)
+	switch {
+	case err == nil:
+		return passed{try}, nil
+	case b.ended.Err() != nil:
+		return passed{}, metastore.ErrClosed
+	case errors.Is(err, circuit.ErrBudget) && last != nil:
+		err = fmt.Errorf("%w; %w", last, err)
+	}
+	return passed{}, b.unavailable(ctx, began, err)
+}
+
+// judge notes what a try says of the servers: one that refuses has answered.
+func (p passed) judge(ctx context.Context, err error) {
+	how := refused
+	if err != nil {
+		how, _ = judge(err)
+	}
+	switch {
+	case how == refused, errors.Is(err, errListAgain):
+		p.Done(circuit.Succeeded, nil)
+	case ctx.Err() != nil:
+		p.Done(circuit.Neither, nil) // nobody waits for it any more
+	default:
+		p.Done(circuit.HasFailed, err)
 	}
 }
 
@@ -184,13 +239,19 @@ func (b *Backend) unavailable(ctx context.Context, began time.Time, err error) e
 // once calls f, which must not be done twice, again only while it is certain that no server has done it.
 func (b *Backend) once(ctx context.Context, f func(context.Context) (*pb.ResponseHeader, error)) error {
 	began := time.Now()
+	var last error
 	for n := 0; ; n++ {
 		if err := b.over(); err != nil {
+			return err
+		}
+		try, err := b.pass(ctx, n, circuit.Second, began, last)
+		if err != nil {
 			return err
 		}
 		var j journey
 		before := b.identity.revision.Load()
 		h, _, err := limited(ctx, &j, commitMax, f)
+		try.judge(ctx, err)
 		if wrong := b.identity.check(h, before); err == nil || wrong != nil {
 			return wrong
 		}
@@ -205,7 +266,8 @@ func (b *Backend) once(ctx context.Context, f func(context.Context) (*pb.Respons
 		case how == refused && b.ended.Err() == nil:
 			return err
 		}
-		if err := b.pause(ctx, n, false, began, j.reason(err)); err != nil {
+		last = j.reason(err)
+		if err := b.pause(ctx, n, false, began, last); err != nil {
 			return err
 		}
 	}

@@ -6,12 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/disco-sim/disco/internal/circuit"
 	"github.com/disco-sim/disco/metastore"
 )
 
@@ -64,7 +66,7 @@ func (b *Backend) Session(ctx context.Context) (metastore.Session, error) {
 	}
 	s := &session{backend: b, gone: make(chan struct{}, 1), lost: make(chan struct{})}
 	var sent time.Time
-	err := b.retry(ctx, func(ctx context.Context) (*pb.ResponseHeader, error) {
+	err := b.retryAs(ctx, circuit.Urgent, func(ctx context.Context) (*pb.ResponseHeader, error) {
 		sent = time.Now()
 		r, err := b.client.Grant(ctx, int64((b.options.TTL+time.Second-1)/time.Second))
 		if err != nil {
@@ -81,12 +83,16 @@ func (b *Backend) Session(ctx context.Context) (metastore.Session, error) {
 	return s, nil
 }
 
+// keepAgain is the time until a request that wasn't answered is followed by the next one, at first, the half of it
+// random; it doubles, up to a twentieth of the session's.
+const keepAgain = 50 * time.Millisecond
+
 // keep keeps the lease alive until it is lost, or the client is closed. A request that isn't answered is followed by
 // one to the next server while there is time.
 func (s *session) keep(sent time.Time) {
 	b := s.backend
 	until := sent.Add(s.ttl)
-	wait := s.ttl / 3
+	wait, again := s.ttl/3, keepAgain
 	for {
 		timer := time.NewTimer(min(wait, time.Until(until)))
 		select {
@@ -110,12 +116,13 @@ func (s *session) keep(sent time.Time) {
 		cancel()
 		switch {
 		case err == nil:
-			until, wait = began.Add(s.ttl), s.ttl/3
+			until, wait, again = began.Add(s.ttl), s.ttl/3, keepAgain
 		case errors.Is(err, rpctypes.ErrLeaseNotFound):
 			s.abandon()
 			return
 		default:
-			wait = 50 * time.Millisecond
+			wait = again/2 + rand.N(again/2)
+			again = min(2*again, max(s.ttl/20, keepAgain))
 		}
 	}
 }

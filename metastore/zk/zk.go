@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/disco-sim/disco/internal/certs"
+	"github.com/disco-sim/disco/internal/circuit"
 	"github.com/disco-sim/disco/metastore"
 )
 
@@ -44,6 +45,7 @@ type Backend struct {
 	// certified is the user of the certificate that it shows; "" where that is no user's.
 	certified string
 	access    atomic.Pointer[metastore.Access] // that what it makes is under; nil: none
+	gate      *circuit.Gate                    // of all tries of calls: connections are tried one after the other
 	closed    chan struct{}
 	once      sync.Once
 	cancel    context.CancelCauseFunc
@@ -86,6 +88,7 @@ func New(o Options) (*Backend, error) {
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	b := &Backend{o: o, owner: owner(o.User, o.Password), closed: make(chan struct{}), wrong: make(chan struct{}),
+		gate:   circuit.NewGate(),
 		cancel: cancel, turned: make(chan struct{})}
 	if o.TLS != nil && len(o.TLS.Certificates) > 0 {
 		b.certified = certs.User(o.TLS.Certificates[0].Leaf)
@@ -148,6 +151,7 @@ func (b *Backend) ending(err error) error {
 // says that a connection broke and nothing has been done. Other errors are the caller's.
 func (b *Backend) attempt(ctx context.Context, f func(c *conn) error) error {
 	start, pause := time.Now(), time.Millisecond
+	what := circuit.First
 	for tries := 1; ; tries++ {
 		_, c, turned, why := b.now()
 		if err := b.over(); err != nil {
@@ -155,8 +159,19 @@ func (b *Backend) attempt(ctx context.Context, f func(c *conn) error) error {
 		}
 		var later <-chan time.Time
 		if c != nil {
+			try, err := b.gate.Pass(ctx, b.closed, what)
+			if err != nil {
+				if over := b.over(); over != nil {
+					return over
+				}
+				return b.unavailable(ctx, start, err)
+			}
 			why = f(c)
+			judge(ctx, try, why)
 			again := errors.Is(why, errAgain)
+			if what = circuit.Second; again {
+				what = circuit.Shared // other clients were quicker: that isn't the servers' fault
+			}
 			switch {
 			case errors.Is(why, metastore.ErrUnknown), errors.Is(why, metastore.ErrSessionLost):
 				return b.ending(why)
@@ -182,6 +197,22 @@ func (b *Backend) attempt(ctx context.Context, f func(c *conn) error) error {
 		}
 	}
 }
+
+// judge notes what a try says of the servers: one that refuses has answered.
+func judge(ctx context.Context, try *circuit.Try, err error) {
+	silent := errors.Is(err, errBroken) || errors.Is(err, metastore.ErrUnknown)
+	switch {
+	case !silent && (err == nil || ctx.Err() == nil):
+		try.Done(circuit.Succeeded, nil)
+	case ctx.Err() != nil:
+		try.Done(circuit.Neither, nil) // nobody waits for it any more
+	default:
+		try.Done(circuit.HasFailed, err)
+	}
+}
+
+// Trouble is why no server is asked now, since none has answered several times, or nil.
+func (b *Backend) Trouble() error { return b.gate.Trouble() }
 
 // errAgain is what was overtaken by another client: nothing has been done.
 var errAgain = errors.New("other clients were quicker, again and again")
