@@ -86,6 +86,7 @@ func Decide(s *State, now time.Duration) []Action {
 		}
 	}
 	s.judge()
+	s.serve()
 	s.dropReports()
 	for _, e := range s.touched {
 		s.weigh(e)
@@ -210,6 +211,7 @@ func (s *State) waiting(p *piece, canceled bool, why *Error) {
 	case p.queued:
 	case ready > s.now:
 		s.at(ready, deadline{piece: p})
+	case p.retried() && !s.pay(p): // it is looked at again when it may
 	default:
 		p.queued, s.placeable = true, true
 		p.step.experiment.again.Push(0, p)

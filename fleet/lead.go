@@ -162,7 +162,9 @@ func wake(c chan struct{}) {
 
 // follow reads everything, and then decides whenever something has changed or a time has come.
 func (t *term) follow(ctx context.Context, changed, seen chan struct{}) error {
+	before := t.state
 	t.state, t.loaded, t.healthRead = NewState(t.Name, t.lead.Token(), t.Rules), map[string]bool{}, false
+	t.state.inherit(before)
 	t.full = time.Time{}
 	look := true
 	for {

@@ -348,7 +348,7 @@ func (r *run) tick() {
 		}
 		piece := pieceKey(r.id, r.attempt.PieceID)
 		switch {
-		case !w.quiet && w.chance(0.004):
+		case !w.quiet && (w.chance(0.004) || w.c.Now() >= w.away[0] && w.c.Now() < w.away[1]):
 			r.crash()
 		case (w.broken[piece] || w.unmet(r.id, r.attempt.PieceID)) && r.at >= r.length/2:
 			r.end(Report{State: Failed, Error: &Error{Type: w.errorOf(r), Message: "a negative delay"}})

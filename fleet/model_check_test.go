@@ -82,6 +82,7 @@ func (w *world) dispatched(m *Move, piece string) {
 	}
 	w.well(m, piece)
 	w.together(m, piece)
+	w.budgeted(m, piece)
 	names := map[string]bool{}
 	for _, g := range m.To.Gang {
 		names[g.Name] = true

@@ -121,6 +121,7 @@ func TestSchedulesFind(t *testing.T) {
 		{"nobody looks", 16, 1},
 		{"extensions aren't counted", 16, 660},
 		{"what is left isn't said", 16, 925},
+		{"tries cost nothing", 18, 80},
 	} {
 		t.Run(string(c.fault), func(t *testing.T) {
 			_, err := runSchedules(t, c.first, 5_000, c.fault)

@@ -20,6 +20,7 @@ type leader struct {
 	host   *host
 	token  uint64
 	state  *State
+	before *State // while it reads everything anew
 	busy   bool
 	unread bool // there is something to be read
 	again  bool
@@ -42,7 +43,11 @@ func (l *leader) mine() bool { return l.host.alive && l.host.lead == l }
 
 // begin reads everything.
 func (l *leader) begin() {
-	l.busy, l.state = true, nil
+	before := l.state
+	if l.state == nil {
+		before = l.before // it is read once more
+	}
+	l.busy, l.state, l.before = true, nil, before
 	w := l.host.w
 	var all snapshot
 	began := l.host.clock()
@@ -57,7 +62,10 @@ func (l *leader) begin() {
 		w.tally.leads++
 		w.read[l.token] = w.c.Now()
 		l.state = NewState(l.host.name, l.token, Rules{Age: time.Minute, Head: 20 * time.Second,
-			PauseAfter: 30 * time.Second, TooFew: 40 * time.Second, FirstSample: firstSample})
+			PauseAfter: 30 * time.Second, TooFew: 40 * time.Second, FirstSample: firstSample,
+			Retries: w.retriesAtOnce()})
+		l.state.inherit(before)
+		w.leads(l.token)
 		if w.faulty == "evictions wait for ever" {
 			l.state.hushed = math.MaxInt64 / 2
 		}
@@ -155,6 +163,9 @@ func (l *leader) decide() {
 		l.state.Looked(1 << 62)
 	}
 	actions := w.mutate(l.state, Decide(l.state, l.host.clock()))
+	if len(l.state.retries.users) > 0 {
+		w.tally.waited++
+	}
 	l.do(actions, func() {
 		l.busy = false
 		if l.state.WantsLook() {

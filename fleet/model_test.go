@@ -56,6 +56,10 @@ type world struct {
 	tally   *tally
 	pipes   pipelines
 	ways    ways
+	begun   map[uint64]int     // pieces that each leader has begun, by token
+	again   map[uint64]int     // and has tried again
+	since   map[uint64]float64 // when each leader has begun to lead
+	away    [2]float64         // from when to when no run goes on: the place is away
 }
 
 // tally is what schedules have come to.
@@ -68,6 +72,7 @@ type tally struct {
 	passed                          int // servers that a gang was given while another machine was full
 	notes, extended, silenced, left int // of deadlines
 	parted                          int // runs that have ended since two of their machines were cut off from each other
+	again, waited                   int // attempts that were tried again, and decisions at which some waited for that
 }
 
 const quietAt = 120 // seconds from which on there are no more faults
@@ -175,6 +180,7 @@ func (w *world) begin() {
 	}
 	w.fill()
 	w.part()
+	w.takePlace()
 	w.after(quietAt, w.calm)
 }
 
@@ -338,7 +344,8 @@ func runSchedules(t *testing.T, first, count int, faulty mutation) (sum tally, e
 			answers: map[string]string{},
 			parts:   map[string]string{}, broken: map[string]bool{}, erred: map[string]uint64{}, tops: map[string]int{},
 			tries: map[string]int{}, faults: map[string][]string{}, held: map[string]float64{},
-			read: map[uint64]float64{}, entered: map[string]float64{}}
+			read: map[uint64]float64{}, entered: map[string]float64{},
+			begun: map[uint64]int{}, again: map[uint64]int{}, since: map[uint64]float64{}}
 		m, wrong := sim.New("fleet", func(b *sim.Builder) {
 			b.Horizon(20_000)
 			b.Node("world", func(n *sim.Node) {
@@ -378,6 +385,10 @@ func TestSchedules(t *testing.T) {
 	t.Logf("%d runs were parted", sum.parted)
 	if count >= 1000 && sum.parted == 0 {
 		t.Error("no schedule has a run of which two machines are cut off from each other")
+	}
+	t.Logf("%d attempts tried again, and %d decisions at which some had to wait for that", sum.again, sum.waited)
+	if count >= 100 && sum.waited == 0 {
+		t.Error("no schedule has an attempt that waits for the budget")
 	}
 	if count >= 1000 && min(sum.extended, sum.silenced, sum.left) == 0 {
 		t.Error("no schedule has a run that is granted more, one that is ended by a deadline, or a server that is left")

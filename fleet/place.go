@@ -233,6 +233,10 @@ func (s *State) dispatch(p *piece, gang []Server) {
 	if e.reason != "" {
 		e.reason = ""
 	}
+	if p.Attempt == 0 {
+		s.retries.fit(s.rules.Retries, s.present())
+		s.retries.budget.First(s.now)
+	}
 	to := p.Piece
 	to.State, to.Attempt, to.Gang, to.Wait = Dispatched, p.Attempt+1, gang, 0
 	to.Began, to.Ended, to.Kept, to.Inputs, to.Counts = nil, nil, nil, p.step.inputs(), p.step.closesOf()
@@ -262,7 +266,7 @@ func (s *State) unfit(t *step) bool {
 // lacks says what a step wants, and what there is.
 func (s *State) lacks(t *step) string {
 	e := t.experiment
-	text := fmt.Sprintf("a gang of step %d wants %d servers", t.number, t.gang())
+	text := fmt.Sprintf("a gang of step %d wants %s", t.number, counted(t.gang(), "server"))
 	if len(e.Labels) > 0 {
 		var labels []string
 		for _, key := range slices.Sorted(maps.Keys(e.Labels)) {
@@ -283,6 +287,14 @@ func (s *State) fail(p *piece) {
 	to := p.Piece
 	to.State, to.Error = Failed, &Error{Type: ErrorFit, Decided: s.leader, Message: s.lacks(p.step)}
 	s.move(p, to, nil)
+}
+
+// counted is e.g. "1 server" or "2 servers".
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // gang is how many servers a piece of a step needs.
@@ -350,10 +362,14 @@ func (s *State) may(m *machine, t *step, fault []string) bool {
 
 // freeOf is how many servers of a machine may be taken.
 func (s *State) freeOf(m *machine) int {
-	if len(s.drained) == 0 {
-		return m.free
+	free := m.free
+	if len(s.drained) > 0 {
+		free = len(s.pick(nil, m, len(m.servers)))
 	}
-	return len(s.pick(nil, m, len(m.servers)))
+	if m.vitals != nil { // machines behind it are away
+		free = min(free, max(0, len(m.servers)-m.promised-m.vitals.Lacks))
+	}
+	return free
 }
 
 // pick adds a machine's free servers to a gang, by name, until it is whole.
@@ -413,8 +429,8 @@ func (s *State) Why(id string, at PieceID) string {
 		was = &p.Piece
 		text.WriteString(s.history(p))
 	}
-	fmt.Fprintf(&text, "piece %v of %s wants %d servers; the least score is taken: load - warm - checkpoint + slow\n",
-		at, id, t.gang())
+	fmt.Fprintf(&text, "piece %v of %s wants %s; the least score is taken: load - warm - checkpoint + slow\n",
+		at, id, counted(t.gang(), "server"))
 	if s.head != nil {
 		fmt.Fprintf(&text, "step %d of %s has reserved what becomes free\n", s.head.step.number,
 			s.head.step.experiment.ID)
@@ -431,8 +447,11 @@ func (s *State) Why(id string, at PieceID) string {
 		case s.reserved(m, t):
 			why = "; reserved"
 		}
-		if m.condition.Health == Slow {
+		if m.condition.Reason != "" {
 			why += "; " + m.condition.Reason
+		}
+		if m.vitals != nil && m.vitals.Lacks > 0 {
+			why += fmt.Sprintf("; %d of its servers can't be used", m.vitals.Lacks)
 		}
 		load, warm, checkpoint, slow := terms(m, e, was)
 		fmt.Fprintf(&text, "%-20s %d of %d servers free, score %d = %d - %d - %d + %d%s\n", name, m.free,

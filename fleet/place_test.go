@@ -336,7 +336,7 @@ func TestWhy(t *testing.T) {
 	b.PutPiece("e", PieceID{0, 0, 1}, Piece{State: Waiting, Attempt: 1, Fault: []string{"m1"},
 		Gang: []Server{{Name: "m0-1", Member: "m0", Incarnation: "i"}}, Wait: time.Hour})
 	want := `it is WAITING, attempt 1
-piece 0.0.1 of e wants 1 servers; the least score is taken: load - warm - checkpoint + slow
+piece 0.0.1 of e wants 1 server; the least score is taken: load - warm - checkpoint + slow
 m0                   1 of 2 servers free, score 0 = 50 - 20 - 30 + 0
 m1                   2 of 2 servers free, score 0 = 0 - 0 - 0 + 0; at fault: taken where no other will do
 m2                   no: is drained
