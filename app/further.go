@@ -64,14 +64,14 @@ func (c *Call) Clear() {
 	}
 }
 
-// Width is how many columns the terminal behind Stdout has; 0 where it is none, or can't be asked.
-func (c *Call) Width() int {
+// Size is how many columns and lines the terminal behind Stdout has; 0 where it is none, or can't be asked.
+func (c *Call) Size() (width, height int) {
 	if file, isFile := c.raw.(*os.File); c.Terminal && isFile {
-		if width, _, err := term.GetSize(int(file.Fd())); err == nil {
-			return width
+		if width, height, err := term.GetSize(int(file.Fd())); err == nil {
+			return width, height
 		}
 	}
-	return 0
+	return 0, 0
 }
 
 // Unread tells whether the other end of Stdout has been closed, as head does: a command that writes only now and then

@@ -116,7 +116,7 @@ func Join(ctx context.Context, store *metastore.Store, options Options) (*Member
 	case <-m.up:
 		return m, nil
 	case <-ctx.Done():
-		err = context.Cause(ctx)
+		err = fmt.Errorf("%w, and %s", context.Cause(ctx), m.lacks())
 	case <-store.Closed():
 		err = metastore.ErrClosed
 	case <-store.Wrong():
@@ -138,8 +138,23 @@ func (m *Membership) register(ctx context.Context) error {
 	if err := m.compatible(ctx); err != nil {
 		return err
 	}
+	began, said := time.Now(), false
 	for try := 0; ; try++ {
 		left, err := m.create(ctx)
+		if taken := (*takenError)(nil); errors.As(err, &taken) && !taken.near && time.Since(began) < taken.session {
+			if !said {
+				m.options.Report(fmt.Errorf("cluster: joining as %q: %w: it may be this machine's last one: its end "+
+					"is waited for, %v at most", m.options.Name, err, taken.session))
+				said = true
+			}
+			if cause := sleep(ctx, awaitLast); cause != nil {
+				return fmt.Errorf("%w: %w", cause, err)
+			}
+			continue
+		}
+		if errors.Is(err, errLastGone) && pause(ctx, try) == nil {
+			continue
+		}
 		if err != nil || left == nil {
 			return err
 		}
@@ -154,6 +169,45 @@ func (m *Membership) register(ctx context.Context) error {
 			return fmt.Errorf("%w: %w", cause, err)
 		}
 	}
+}
+
+// awaitLast is the time between two looks whether a registration of somewhere else is still there.
+const awaitLast = 200 * time.Millisecond
+
+// errLastGone: another registration was there a moment ago.
+var errLastGone = errors.New("another registration of the name was there, and has gone")
+
+// takenError is about a name that another process has.
+type takenError struct {
+	found   Member
+	near    bool          // on this machine: it is known to live
+	session time.Duration // that one may last which nobody keeps: half as long again as this process's
+}
+
+// Error says who has it.
+func (e *takenError) Error() string {
+	return fmt.Sprintf("the name is taken by process %d on host %s since %v: choose another name, or end that one",
+		e.found.Pid, e.found.Host, e.found.Since.Format(time.DateTime))
+}
+
+// lacks says what a member waits for that isn't up yet.
+func (m *Membership) lacks() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var servers []string
+	for _, s := range m.servers {
+		if _, there := m.written[s.name]; !there {
+			servers = append(servers, s.name)
+		}
+	}
+	switch {
+	case m.life == nil:
+		return "it has lost its session since it was registered"
+	case len(servers) > 0:
+		return fmt.Sprintf("it is registered, and %d of its %d servers aren't in the store yet, %s among them",
+			len(servers), len(m.servers), servers[0])
+	}
+	return "it is registered with all its servers, and the store hasn't answered yet that it is up"
 }
 
 // changedBefore tells whether a commit found something changed, or may have done so: what is there now is to be read.
@@ -184,8 +238,13 @@ func (m *Membership) create(ctx context.Context) (left *metastore.Cond, err erro
 		return nil, fmt.Errorf("somebody has written something else into the member's key: delete it "+
 			"(`store rm %s`): %w", key, getErr)
 	case getErr == nil:
-		return nil, fmt.Errorf("the name is taken by process %d on host %s since %v: choose another name, or end "+
-			"that one", found.Pid, found.Host, found.Since.Format(time.DateTime))
+		taken := &takenError{found: found, near: found.Origin != "" && found.Origin == member.Origin}
+		if session, err := m.store.Session(ctx); err == nil {
+			taken.session = session.TTL() + session.TTL()/2
+		}
+		return nil, taken
+	case errors.Is(getErr, metastore.ErrNoNode):
+		return nil, errLastGone
 	}
 	return nil, errors.Join(err, getErr)
 }

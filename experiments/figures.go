@@ -61,6 +61,7 @@ func (s *shownExperiment) figures(out *strings.Builder) {
 	if len(s.Figures) == 0 {
 		return
 	}
+	var none []string // of which there is nothing
 	rows := [][]string{{"figure", "replications", "mean", "±", "of it", "until", "settings"}}
 	for _, f := range s.Figures[:min(len(s.Figures), figuresMost)] {
 		at := fleet.PieceID{Step: f.Step, Point: f.Point}
@@ -80,10 +81,17 @@ func (s *shownExperiment) figures(out *strings.Builder) {
 		if f.Until != "" {
 			row[5] = "± " + strings.TrimPrefix(f.Until, f.Asked+" ± ") + map[bool]string{true: ": reached"}[f.Reached]
 		}
+		if f.Name == "" && f.Looked > 0 && !slices.Contains(none, f.Asked) {
+			none = append(none, f.Asked)
+		}
 		rows = append(rows, row)
 	}
 	fmt.Fprintln(out)
 	groupcall.Columns(out, rows)
+	for _, name := range none {
+		fmt.Fprintf(out, "%s: no replication that has finished has such a figure; `results %s --partial --json FILE` "+
+			"has the names of all that there are\n", name, s.ID)
+	}
 	if more := len(s.Figures) - figuresMost; more > 0 {
 		fmt.Fprintf(out, "and %d more: --json shows all\n", more)
 	}
@@ -91,6 +99,9 @@ func (s *shownExperiment) figures(out *strings.Builder) {
 
 // lineOf is a figure behind an experiment in a line.
 func lineOf(f *fleet.Figure) string {
+	if f.Name == "" && f.Looked > 0 {
+		return fmt.Sprintf(", no %s", f.Asked)
+	}
 	if !f.Interval.Known() {
 		return fmt.Sprintf(", %s of %d", f.Asked, f.Interval.N)
 	}
@@ -122,16 +133,21 @@ func (s *shownExperiment) rule(out *strings.Builder) {
 	}
 }
 
-// cutLines cuts lines of a text that are wider than a terminal.
-func cutLines(text string, width int) string {
-	if width <= 0 {
-		return text
+// cutLines cuts lines of a text that are wider than a terminal, and leaves out those that are below its end, but for a
+// line that says how many these are. A size of 0 isn't known.
+func cutLines(text string, width, height int) string {
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	if shown := height - 2; height > 2 && len(lines) > height-1 { // the cursor is below what is shown
+		more := fmt.Sprintf("… and %d more lines: `show` has them all", len(lines)-shown)
+		lines = append(lines[:shown:shown], more)
 	}
-	lines := strings.Split(text, "\n")
+	if width <= 0 {
+		return strings.Join(lines, "\n") + "\n"
+	}
 	for i, line := range lines {
 		if runes := []rune(line); len(runes) > width {
 			lines[i] = string(runes[:width-1]) + "…"
 		}
 	}
-	return strings.Join(lines, "\n")
+	return strings.Join(lines, "\n") + "\n"
 }

@@ -10,12 +10,19 @@ import (
 	"github.com/disco-sim/disco/fleet"
 )
 
-// TestCutLines: no line is wider than the terminal, in characters, and nothing is cut where it isn't one.
+// TestCutLines: no line is wider than the terminal, in characters, there are no more than it has, with one for the
+// cursor, and nothing is cut where it isn't one.
 func TestCutLines(t *testing.T) {
-	const text = "± abc\nab\n\nabcdef"
-	for width, want := range map[int]string{0: text, 4: "± a…\nab\n\nabc…", 6: "± abc\nab\n\nabcdef", 1: "…\n…\n\n…"} {
-		if found := cutLines(text, width); found != want {
-			t.Errorf("%d columns: found %q, want %q", width, found, want)
+	const text = "± abc\nab\n\nabcdef\n"
+	for _, c := range []struct {
+		width, height int
+		want          string
+	}{
+		{0, 0, text}, {4, 0, "± a…\nab\n\nabc…\n"}, {6, 5, text}, {1, 24, "…\n…\n\n…\n"}, {0, 1, text}, {0, 2, text},
+		{80, 4, "± abc\nab\n… and 2 more lines: `show` has them all\n"}, {5, 3, "± abc\n… an…\n"},
+	} {
+		if found := cutLines(text, c.width, c.height); found != c.want {
+			t.Errorf("%d columns, %d lines: found %q, want %q", c.width, c.height, found, c.want)
 		}
 	}
 }
@@ -35,11 +42,16 @@ func TestShownFigures(t *testing.T) {
 	var out strings.Builder
 	s.figures(&out)
 	s.rule(&out)
-	for _, want := range []string{"x.mean", "± 20 %: reached", "zebra", "the first 40 replications are enough",
+	for _, want := range []string{"x.mean", "± 20 %: reached", "zebra",
+		"zebra: no replication that has finished has such a figure",
+		"the first 40 replications are enough",
 		" 10.5 "} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("found %s, want %q", &out, want)
 		}
+	}
+	if line := lineOf(&s.Figures[2]); line != ", no zebra" {
+		t.Errorf("found %q", line)
 	}
 	if f := s.Figures; len(f) != 3 || f[0].Interval.N != 40 || f[1].Interval.N != 40 || f[1].Interval.HalfWidth != 0 ||
 		f[2].Name != "" || f[2].Interval.N != 0 {

@@ -116,7 +116,7 @@ func runSubmit(c *app.Call) error {
 	} else if key.key == "" {
 		return app.Usage("--idempotency-key: found nothing, want a text of one's own, such as night-17")
 	} else if err := fleet.CheckKey(key.key); err != nil {
-		return app.Usage("--idempotency-key: %v", err)
+		return app.Usage("--%v", err)
 	}
 	s.Key = key.key
 	err = submitTries(c, s)

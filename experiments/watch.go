@@ -128,7 +128,8 @@ func watchExperiment(ctx context.Context, c *app.Call, fl *fleet.Client, e *flee
 			return err
 		case shown != before:
 			c.Clear()
-			if _, err := io.WriteString(c.Stdout, cutLines(shown, c.Width())); err != nil {
+			width, height := c.Size()
+			if _, err := io.WriteString(c.Stdout, cutLines(shown, width, height)); err != nil {
 				return err
 			}
 			before = shown

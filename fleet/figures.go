@@ -104,7 +104,8 @@ type Figure struct {
 	Name     string           `json:"figure,omitempty"` // among the results; "": no replication has it
 	Until    string           `json:"until,omitempty"`  // the width that is wanted
 	Reached  bool             `json:"reached,omitempty"`
-	Interval measure.Interval `json:"interval"` // of the mean of the replications' own figures
+	Looked   int              `json:"looked,omitempty"` // replications that say of their figures what they are
+	Interval measure.Interval `json:"interval"`         // of the mean of the replications' own figures
 }
 
 // FiguresOf are the figures that were asked for, of each point, those of --until first. Of a step with a rule it is the
@@ -124,14 +125,15 @@ func FiguresOf(e *Experiment, pieces map[PieceID]PieceAt) (all []Figure) {
 			rule.Wanted = append(rule.Wanted, until.Precision{Figure: name})
 		}
 		for point := range t.Points {
-			seen := lookAt(rule, t, PieceID{Step: number, Point: point}, e.Enough(number), pieces)
+			looked := lookAt(rule, t, PieceID{Step: number, Point: point}, e.Enough(number), pieces)
 			for i := range rule.Wanted {
-				f := Figure{Step: number, Point: point, Asked: rule.Wanted[i].Figure, Interval: measure.Unknown(0, 0)}
-				if seen {
+				f := Figure{Step: number, Point: point, Asked: rule.Wanted[i].Figure, Looked: looked,
+					Interval: measure.Unknown(0, 0)}
+				if looked > 0 {
 					f.Name, f.Interval = rule.Found(i)
 				}
 				if i < len(t.Until) {
-					f.Until, f.Reached = rule.Wanted[i].String(), seen && rule.Reached(i)
+					f.Until, f.Reached = rule.Wanted[i].String(), looked > 0 && rule.Reached(i)
 				}
 				all = append(all, f)
 			}
@@ -140,13 +142,12 @@ func FiguresOf(e *Experiment, pieces map[PieceID]PieceAt) (all []Figure) {
 	return all
 }
 
-// lookAt shows a rule the replications of a point; false: there are none.
-func lookAt(rule *until.Rule, t *Step, at PieceID, enough int, pieces map[PieceID]PieceAt) (seen bool) {
+// lookAt shows a rule the replications of a point, and says how many there are.
+func lookAt(rule *until.Rule, t *Step, at PieceID, enough int, pieces map[PieceID]PieceAt) (looked int) {
 	count := t.Replications
 	if enough > 0 {
 		count = min(count, enough)
 	}
-	index := 0
 	for at.Replication = range count {
 		p, there := pieces[at]
 		finished := there && p.State == Finished && p.Kept != nil
@@ -154,9 +155,9 @@ func lookAt(rule *until.Rule, t *Step, at PieceID, enough int, pieces map[PieceI
 			break
 		}
 		if finished && p.Kept.Figures != nil {
-			rule.Look(index, p.Kept.of)
-			index++
+			rule.Look(looked, p.Kept.of)
+			looked++
 		}
 	}
-	return index > 0
+	return looked
 }

@@ -127,7 +127,7 @@ func (c *Client) Submit(ctx context.Context, s *Submission) (id string, duplicat
 }
 
 // CheckKey refuses a text that can't be an idempotency key.
-func CheckKey(key string) error { return filled("idempotency key", key, maxName) }
+func CheckKey(key string) error { return filled("idempotency-key", key, maxName) }
 
 // Check says all that is wrong with a submission, but for its key, without a store, and returns its digest: that of
 // everything that was submitted but the key.

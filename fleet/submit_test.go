@@ -323,7 +323,7 @@ func TestBadSubmissions(t *testing.T) {
 		want   []string
 	}{
 		{func(s *Submission) { s.Key, s.Name, s.Priority = "", "", "urgent" },
-			[]string{"idempotency key: found nothing", "name: found nothing", `"urgent"`, "high, normal or low"}},
+			[]string{"idempotency-key: found nothing", "name: found nothing", `"urgent"`, "high, normal or low"}},
 		{func(s *Submission) { s.Name = strings.Repeat("x", 201) }, []string{"found 201 bytes, want at most 200"}},
 		{func(s *Submission) { s.Name = "a\x1bb" }, []string{"control character"}},
 		{func(s *Submission) { s.Name, s.Place = "a\nb", "/a\tb" }, []string{"name: found a tab or the end of a line",

@@ -152,7 +152,7 @@ func agent(ctx context.Context, c *app.Call, s *metastore.Store, o cluster.Optio
 		return err
 	}
 	defer func() { failed = errors.Join(failed, closeFleetAgent(c, a)) }()
-	joining, cancel, err := groupcall.Bounded(ctx, c)
+	joining, cancel, err := boundedJoin(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -206,6 +206,18 @@ func agent(ctx context.Context, c *app.Call, s *metastore.Store, o cluster.Optio
 	}
 }
 
+// joinMore is what joining may take besides --store-timeout and the session of another life of the machine, whose end
+// is waited for.
+const joinMore = 10 * time.Second
+
+// boundedJoin is a context for joining.
+func boundedJoin(ctx context.Context, c *app.Call) (context.Context, context.CancelFunc, error) {
+	limit := c.Duration("store-timeout") + c.Duration("session") + joinMore
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%v are over (--store-timeout, --session and %v)",
+		limit, joinMore))
+	return ctx, cancel, nil
+}
+
 // digest is that of the program's file.
 func digest() (d [sha256.Size]byte, err error) {
 	f, err := os.Open(ownFile)
@@ -251,7 +263,8 @@ func supervise(c *app.Call, name string) error {
 	if err == nil || !ok || !state.Signaled() {
 		return groupcall.Exit(child.ProcessState.ExitCode())
 	}
-	killed := fmt.Errorf("the agent's process was ended by %v", state.Signal())
+	killed := fmt.Errorf("the agent's process was ended by signal %d (%v)", state.Signal(),
+		state.Signal())
 	killed = errors.Join(killed, sweepKilled(c, name))
 	return errors.Join(killed, groupcall.WithStore(c, groupcall.Looks, func(ctx context.Context,
 		s *metastore.Store) error {

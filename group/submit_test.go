@@ -138,7 +138,7 @@ func TestSubmitAndWishes(t *testing.T) {
 			{"submit %F --no-progress 1s", 2, "--no-progress: found 1s, want at least 5s"},
 			{"submit %F --attempts 0", 2, "--attempts: found 0"},
 			{"submit %F --idempotency-key=", 2, "--idempotency-key: found nothing"},
-			{"submit %F --idempotency-key=a\x1bb", 2, "--idempotency-key: idempotency key: found a control character"},
+			{"submit %F --idempotency-key=a\x1bb", 2, "--idempotency-key: found a control character"},
 			{"submit %F --place s3://", 2, `--place: found "s3://", want a folder, s3://BUCKET/PREFIX`},
 			{"submit %F --place file:///tmp/x", 2, `--place: found "file:///tmp/x"`},
 			{"cancel night --why=\x1b[1m", 2, "--why: found a control character"},

@@ -88,7 +88,7 @@ func (s *site) lacks(e *fleet.Spec) string {
 	case largest == 0:
 		return fmt.Sprintf("none of its %d machines has the program and the labels", len(s.machines))
 	case largest < gang(e):
-		return fmt.Sprintf("a piece wants %d servers of one machine, and the largest has %d", gang(e), largest)
+		return fmt.Sprintf("a piece wants %d of one machine's servers, and the largest has %d", gang(e), largest)
 	}
 	return ""
 }
