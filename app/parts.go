@@ -19,8 +19,12 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// partsMost is how many directories are merged at most.
-const partsMost = launch.ReplicationsMax
+// partsMost is how many directories are merged at most: as many as an experiment has pieces. Of a point of a sweep there
+// are at most as many as there are replications.
+const partsMost = 1_000_000
+
+// partsListMax bounds the file that lists them, in bytes.
+const partsListMax = 512 << 20
 
 func onlyFlag() cli.Flag {
 	return textFlag(groupWhat, "only", "all", "simulate replication `A` alone, or A-B, of --replications, the first "+
@@ -62,11 +66,13 @@ func ofAll(cfg *launch.Config) string {
 // merging is what a run is put together from.
 type merging struct {
 	resumed resumed
-	parts   []*checkpoint.Repo
-	missing []int // replications that no part has
+	dirs    []string           // of parts that aren't open
+	parts   []*checkpoint.Repo // those that are
+	missing []int              // replications that no part has
 	all     int
 	partial bool
-	points  []*merging // of a sweep, in the order of its points
+	points  []*merging    // of a sweep, in the order of its points
+	first   launch.Config // of a sweep: that of the first point that has parts, of which all are
 }
 
 // mergeCommand makes one run's results of its parts.
@@ -93,47 +99,66 @@ func (p *program) mergeCommand() *cli.Command {
 			&cli.StringFlag{Category: groupWhat, Name: "parts", Hidden: true,
 				Usage: "read directories from `FILE`, one a line: there may be more than a command line takes"}),
 	}, func(c *cli.Context) error {
-		dirs := c.Args().Slice()
-		if file := c.String("parts"); file != "" {
-			text, err := infile.Read(file, infile.Kind{Name: "a list of directories", BytesMax: partsMost * 4096})
-			if err != nil {
-				return usage("--parts: %v", err)
-			}
-			dirs = append(dirs, strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")...)
-		}
-		err := storeArgs(dirs, 1, partsMost, "the directories of all parts: what --checkpoint-to named")
+		dirs, points, err := partsOf(c)
 		if err != nil {
 			return err
 		}
-		return storeError(p.merge(c, dirs))
+		err = storeArgs(dirs, 1, partsMost, "the directories of all parts: what --checkpoint-to named")
+		if err != nil {
+			return err
+		}
+		return storeError(p.merge(c, dirs, points))
 	})
 }
 
-// merge is the command.
-func (p *program) merge(c *cli.Context, dirs []string) (err error) {
+// unknownPoint is that of a part of which nobody has said it.
+const unknownPoint = -1
+
+// partsOf are the directories of parts, and of which points of a sweep they are, as far as that is said: a line of
+// --parts may begin with a point's number and a tab.
+func partsOf(c *cli.Context) (dirs []string, points []int, err error) {
+	dirs = c.Args().Slice()
+	for range dirs {
+		points = append(points, unknownPoint)
+	}
+	file := c.String("parts")
+	if file == "" {
+		return dirs, points, nil
+	}
+	text, err := infile.Read(file, infile.Kind{Name: "a list of directories", BytesMax: partsListMax})
+	if err != nil {
+		return nil, nil, usage("--parts: %v", err)
+	}
+	for line := range strings.SplitSeq(strings.TrimSuffix(string(text), "\n"), "\n") {
+		at := unknownPoint
+		if before, dir, ok := strings.Cut(line, "\t"); ok {
+			if point, err := strconv.Atoi(before); err == nil && point >= 0 {
+				at, line = point, dir
+			}
+		}
+		dirs, points = append(dirs, line), append(points, at)
+	}
+	return dirs, points, nil
+}
+
+// merge is the command. Of a sweep the parts of one point at a time are open.
+func (p *program) merge(c *cli.Context, dirs []string, points []int) (err error) {
 	o, err := p.order(c, dirs[0], "")
 	if err != nil {
 		return err
 	}
-	o.merging = &merging{}
-	for _, dir := range dirs {
-		blobs, leave, err := p.openBlobs(c.Context, dir)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, leave()) }()
-		r, err := checkpoint.Open(c.Context, blobs)
-		if err != nil {
-			return err
-		}
-		o.merging.parts = append(o.merging.parts, r)
-	}
+	m := &merging{dirs: dirs}
+	o.merging = m
 	o.exports = c.StringSlice(exportFlag)
-	o.merging.partial, o.merging.resumed.otherBuild = c.Bool("partial"), c.Bool("other-build")
+	m.partial, m.resumed.otherBuild = c.Bool("partial"), c.Bool("other-build")
 	if len(o.sweeps) > 0 {
-		err = o.mergePoints()
+		err = p.mergePoints(c.Context, o, points)
 	} else {
-		err = o.mergeParts(c.Context)
+		leave, opened := p.openParts(c.Context, m)
+		defer func() { err = errors.Join(err, leave()) }()
+		if err = opened; err == nil {
+			err = o.mergeParts(c.Context)
+		}
 	}
 	if err != nil {
 		return err
@@ -142,6 +167,33 @@ func (p *program) merge(c *cli.Context, dirs []string) (err error) {
 		return err
 	}
 	return p.perform(o, nil)
+}
+
+// openParts opens the parts, until leave is called. What they have in common is in memory once.
+func (p *program) openParts(ctx context.Context, m *merging) (leave func() error, err error) {
+	var leaves []func() error
+	leave = func() (err error) {
+		for _, one := range leaves {
+			err = errors.Join(err, one())
+		}
+		m.parts = nil
+		return err
+	}
+	for _, dir := range m.dirs {
+		blobs, end, err := p.openBlobs(ctx, dir)
+		if err != nil {
+			return leave, err
+		}
+		leaves = append(leaves, end)
+		r, err := checkpoint.Open(ctx, blobs)
+		if err != nil {
+			return leave, err
+		}
+		if m.parts = append(m.parts, r); len(m.parts) > 1 {
+			r.Share(m.parts[0])
+		}
+	}
+	return leave, nil
 }
 
 // mergeParts fills in what the parts have of a run, which must be one run's.
@@ -249,7 +301,7 @@ func ranges(numbers []int) string {
 // String says what was put together.
 func (m *merging) String() string {
 	there := m.all - len(m.missing)
-	text := fmt.Sprintf("put together from %s", tables.Plural(len(m.parts), "part"))
+	text := fmt.Sprintf("put together from %s", tables.Plural(len(m.dirs), "part"))
 	if len(m.missing) > 0 {
 		text += fmt.Sprintf(": %d of %s, without %s", there, count(m.all, "replication"), ranges(m.missing))
 	}

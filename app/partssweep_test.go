@@ -4,6 +4,7 @@ package app
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"reflect"
 	"strings"
@@ -76,4 +77,43 @@ func TestMergeSweep(t *testing.T) {
 		t.Errorf("found %d rows of 3 points that have parts", len(rows))
 	}
 	call(ExitUsage, append([]string{"merge", "--sweep", key + "=10,30"}, dirs...)...)
+}
+
+// TestMergeList: a list of parts may say of which points they are, and a part may be listed many times; a point that is
+// another one is refused, and so is a list of nothing.
+func TestMergeList(t *testing.T) {
+	call := partsFolder(t)
+	run := []string{"run", "mini.yml", "--horizon", "10", "--transport", "inproc", "--replications", "2"}
+	const key = "rqs_input.avg_active_users.mean"
+	var list strings.Builder
+	for point, users := range []string{"10", "20"} {
+		for _, only := range []string{"0", "1"} {
+			dir := "p-" + users + "-" + only
+			call(ExitOK, append(append([]string{}, run...), "--only", only, "--checkpoint-to", dir, "--set",
+				key+"="+users)...)
+			list.WriteString(strings.Repeat(fmt.Sprintf("%d\t%s\n", point, dir), 500))
+		}
+	}
+	merge := func(want int, text string) (errs string) {
+		t.Helper()
+		if err := os.WriteFile("list", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, errs = call(want, "merge", "--parts", "list", "--sweep", key+"=10,20", "--json", "merged.json")
+		return errs
+	}
+	call(ExitOK, append(append([]string{}, run...), "--sweep", key+"=10,20", "--json", "whole.json")...)
+	merge(ExitOK, list.String())
+	if a, b := sweepRows(t, "whole.json"), sweepRows(t, "merged.json"); !reflect.DeepEqual(a, b) {
+		t.Errorf("found %.3000v, want %.3000v", b, a)
+	}
+	for text, want := range map[string]string{
+		"1\tp-10-0\n0\tp-20-0\n": "found a part of another point than",
+		"2\tp-10-0\n":             "found a part of no point of the sweep",
+		"\n":                      "found an empty argument",
+	} {
+		if errs := merge(ExitUsage, text); !strings.Contains(errs, want) {
+			t.Errorf("%q: found %s, want %q", text, errs, want)
+		}
+	}
 }

@@ -96,19 +96,16 @@ func (p *program) sweep(ctx context.Context, o *order, doc *scenario.Document, s
 	if err != nil {
 		return err
 	}
-	launches, points, parts, err := p.checkPoints(ctx, o, doc, points)
+	launches, points, err := p.checkPoints(o, doc, points)
 	if err != nil {
 		return err
 	}
 	all := &sweepDocument{File: o.file, Sweep: axes, Points: len(points), columns: o.columns}
 	var base *figures
-	for i, cfg := range launches {
+	for i, one := range launches {
 		screen.next(fmt.Sprintf("point %d of %d  ", i+1, len(points)), len(all.Rows) > 0)
-		cfg.LastThere = i == len(launches)-1
-		if parts != nil {
-			o.merging = parts[i]
-		}
-		row, err := p.runPoint(ctx, o, cfg, points[i], screen)
+		one.config.LastThere = i == len(launches)-1
+		row, err := p.runOne(ctx, o, one, points[i], screen)
 		if row != nil && row.figures != nil {
 			all.Variant = row.Variant
 			if base == nil {
@@ -150,34 +147,30 @@ func (p *program) sweep(ctx context.Context, o *order, doc *scenario.Document, s
 	return errors.Join(p.showSweep(o, all), unmet(all.Rows...))
 }
 
-// checkPoints makes the scenarios of all points and checks them. Of a sweep that is put together it gives the parts of
-// each point, too, and leaves out points that have none.
-func (p *program) checkPoints(ctx context.Context, o *order, doc *scenario.Document, points []sweep.Point) (
-	launches []launch.Config, those []sweep.Point, parts []*merging, err error) {
-	var first launch.Config
+// pointRun is what is run at a point: a configuration, or parts that are put together.
+type pointRun struct {
+	config launch.Config
+	parts  *merging // nil: it is simulated
+}
+
+// checkPoints makes the scenarios of all points and checks them. Of a sweep that is put together those are left out that
+// have no parts; each is checked when its turn has come.
+func (p *program) checkPoints(o *order, doc *scenario.Document, points []sweep.Point) (runs []pointRun,
+	those []sweep.Point, err error) {
 	for i, point := range points {
-		var cfg launch.Config
-		there := true
 		if o.merging != nil {
-			cfg, there, err = p.mergePoint(ctx, o, o.merging.points[i], &first)
-			if there {
-				parts = append(parts, o.merging.points[i])
+			if of := o.merging.points[i]; len(of.dirs) > 0 {
+				runs, those = append(runs, pointRun{parts: of}), append(those, point)
 			}
-		} else {
-			cfg, err = p.checkPoint(o, doc, point)
+			continue
 		}
+		cfg, err := p.checkPoint(o, doc, point)
 		if err != nil {
-			return nil, nil, nil, err
+			return nil, nil, err
 		}
-		if there {
-			launches, those = append(launches, cfg), append(those, point)
-		}
+		runs, those = append(runs, pointRun{config: cfg}), append(those, point)
 	}
-	if o.merging != nil {
-		o.config.Replications, o.config.Seed, o.config.Horizon = first.Replications, first.Seed, first.Horizon
-		o.config.File, o.config.Text = first.File, first.Text
-	}
-	return launches, those, parts, nil
+	return runs, those, nil
 }
 
 // gridOf reads the --sweep flags.

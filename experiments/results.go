@@ -201,6 +201,11 @@ func gatherStep(ctx context.Context, c *app.Call, e *fleet.Experiment, number in
 		return nil, err
 	}
 	list := filepath.Join(temp, "parts") // a command line takes some ten thousand only
+	if len(step.Sweep) > 0 {
+		for i := range dirs {
+			dirs[i] = strconv.Itoa(ended[i].Point) + "\t" + dirs[i]
+		}
+	}
 	return append(args, "--parts", list), os.WriteFile(list, []byte(strings.Join(dirs, "\n")+"\n"), 0o600)
 }
 

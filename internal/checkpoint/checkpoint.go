@@ -19,6 +19,7 @@
 package checkpoint
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -29,11 +30,16 @@ import (
 
 // Repo is the checkpoints of one run. One goroutine uses it.
 type Repo struct {
-	blobs  Blobs
-	run    *Run
-	codec  codec
-	frame  []byte       // of the chunk that was read last
+	blobs Blobs
+	run   *Run
+	*means
 	unlock func() error // nil: it only reads
+}
+
+// means are what chunks are read and written with.
+type means struct {
+	codec codec
+	frame []byte // of the chunk that was read last
 }
 
 // Create begins the checkpoints of a run, which gets an id where it has none, and locks them. Where those of another
@@ -58,7 +64,7 @@ func Create(ctx context.Context, b Blobs, run Run) (*Repo, error) {
 			len(text), runName, runBytesMax)
 	}
 	run.Check = check
-	r := &Repo{blobs: b, run: &run}
+	r := &Repo{blobs: b, run: &run, means: &means{}}
 	if err := r.lockNew(ctx); err != nil {
 		return nil, err
 	}
@@ -114,7 +120,29 @@ func Open(ctx context.Context, b Blobs) (*Repo, error) {
 	if err := run.check(); err != nil {
 		return nil, &DamagedError{Where: b.String(), Name: runName, Err: err}
 	}
-	return &Repo{blobs: b, run: run}, nil
+	return &Repo{blobs: b, run: run, means: &means{}}, nil
+}
+
+// Share has r read with what other reads with, and hold the scenario's text and files with it where they are the same:
+// of many parts of a run memory has these once. One goroutine uses both from then on.
+func (r *Repo) Share(other *Repo) {
+	r.means = other.means
+	is, was := r.run, other.run
+	same := bytes.Equal(is.Text, was.Text) && len(is.Attached) == len(was.Attached)
+	for i := range is.Attached {
+		same = same && is.Attached[i].Name == was.Attached[i].Name && is.Attached[i].Digest == was.Attached[i].Digest
+	}
+	if same { // each has been verified by its digest
+		is.Text, is.Attached, is.Settings = was.Text, was.Attached, shared(is.Settings, was.Settings)
+	}
+}
+
+// shared is the other one of two lists where they are the same.
+func shared(is, was []Setting) []Setting {
+	if slices.Equal(is, was) {
+		return was
+	}
+	return is
 }
 
 // Run is what the checkpoints are of. It isn't to be changed.

@@ -42,6 +42,11 @@ func (l *Local) prepareParts(ctx context.Context, j *executor.Job) error {
 	if l.o.Bring != nil {
 		places, err = l.o.Bring(ctx, j, filepath.Join(dir, "parts"))
 	}
+	if len(j.Closing.Sweep) > 0 {
+		for i, p := range j.Pieces()[:len(places)] {
+			places[i] = strconv.Itoa(p.Point) + "\t" + places[i]
+		}
+	}
 	if err == nil {
 		err = os.MkdirAll(filepath.Join(dir, "scenario"), 0o700) // where a process is started
 	}
