@@ -109,8 +109,8 @@ func TestMergeList(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"1\tp-10-0\n0\tp-20-0\n": "found a part of another point than",
-		"2\tp-10-0\n":             "found a part of no point of the sweep",
-		"\n":                      "found an empty argument",
+		"2\tp-10-0\n":            "found a part of no point of the sweep",
+		"\n":                     "found an empty argument",
 	} {
 		if errs := merge(ExitUsage, text); !strings.Contains(errs, want) {
 			t.Errorf("%q: found %s, want %q", text, errs, want)
