@@ -19,8 +19,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// partsMost is how many directories are merged at most: as many as an experiment has pieces. Of a point of a sweep there
-// are at most as many as there are replications.
+// partsMost is how many directories are merged at most: as many as an experiment has pieces. Of a point of a sweep
+// there are at most as many as there are replications.
 const partsMost = 1_000_000
 
 // partsListMax bounds the file that lists them, in bytes.

@@ -153,8 +153,8 @@ type pointRun struct {
 	parts  *merging // nil: it is simulated
 }
 
-// checkPoints makes the scenarios of all points and checks them. Of a sweep that is put together those are left out that
-// have no parts; each is checked when its turn has come.
+// checkPoints makes the scenarios of all points and checks them. Of a sweep that is put together those are left out
+// that have no parts; each is checked when its turn has come.
 func (p *program) checkPoints(o *order, doc *scenario.Document, points []sweep.Point) (runs []pointRun,
 	those []sweep.Point, err error) {
 	for i, point := range points {

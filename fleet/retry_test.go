@@ -52,8 +52,9 @@ func (b *bench) opens() string {
 	return strings.Join(all, ", ")
 }
 
-// TestRetryOfSteps: a step with a rule that fails for good has those cancelled that wait for it, and no others; a retry
-// queues it, and them, again, each behind what it waits for, and what it hands on is a text. A cancel is undone so, too.
+// TestRetryOfSteps: a step with a rule that fails for good has those cancelled that wait for it, and no others; a
+// retry queues it, and them, again, each behind what it waits for, and what it hands on is a text. A cancel is undone
+// so, too.
 func TestRetryOfSteps(t *testing.T) {
 	b := newBench(t, 1, 2, Rules{FirstSample: 3})
 	b.submit("p", 1, 1, chain)
