@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/disco-sim/disco/metastore"
 )
@@ -141,6 +142,9 @@ func (c *Client) SetRoles(ctx context.Context, g Grants) (changed []string, err 
 	return append(deeds, changed...), err
 }
 
+// tokenBefore is for how long a token is good that another one has taken the place of.
+const tokenBefore = 24 * time.Hour
+
 // accessFor reads the access that is to be changed, and refuses who may not, or can't, change it.
 func (c *Client) accessFor(ctx context.Context, g *Grants) (*metastore.Access, error) {
 	if c.user == "" && !g.Doors {
@@ -190,6 +194,9 @@ func (c *Client) setRole(a *metastore.Access, name string, g *Grants) (deeds []s
 		deeds = append(deeds, fmt.Sprintf("role %s for %s", role, name))
 	}
 	if token := g.Tokens[name]; token != "" && u.Token != sha([]byte(token)) {
+		if u.Token != "" {
+			u.TokenBefore, u.Until = u.Token, c.o.Now().Add(tokenBefore)
+		}
 		u.Token, deeds = sha([]byte(token)), append(deeds, "a token for "+name)
 	}
 	u.Role, u.Rights = string(role), rights(a.Trees[0], a.Trees[1:], role, name)

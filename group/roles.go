@@ -187,7 +187,7 @@ func readSecrets(c *app.Call, g *fleet.Grants, was *metastore.Access) (made []st
 			into  map[string]string
 			makes bool
 		}{{passwords, g.Passwords, has == nil && !c.Bool("certificates")},
-			{tokens, g.Tokens, has == nil || has.Token == ""}} {
+			{tokens, g.Tokens, true}} {
 			text, isNew, err := kind.read(c.String(kind.flag), user, kind.makes)
 			if err != nil {
 				return nil, err

@@ -113,7 +113,12 @@ func TestRoles(t *testing.T) {
 		w.does("bob", "cancel night --why mine", 1, "may submit, and change experiments of bob alone")
 		w.does("eve", "retry night", 1, "user eve may see: retry needs the role submit")
 		w.history(id)
+		following := start(t, nil, append([]string{"audit", "-f"}, w.flags("bob")...)...)
+		following.expect(t, "submit")
 		w.does("root", "store roles --revoke bob", 0, "no role any more for bob")
+		if status := following.end(0); status != 1 {
+			t.Errorf("bob's audit -f has ended with %d", status)
+		}
 		w.does("bob", "list", 1, "user bob isn't let into the group disco")
 		if status := a.end(syscall.SIGTERM); status != 0 {
 			t.Errorf("the agent has ended with %d", status)

@@ -49,6 +49,10 @@ type User struct {
 	Certificate bool `json:"certificate,omitempty"`
 	// Token is the SHA-256, in hexadecimal digits, of that by which doors know it; "" where it has none.
 	Token string `json:"token,omitempty"`
+	// TokenBefore is the same of the token before that, which is good until Until, so that it can be changed while it
+	// is in use.
+	TokenBefore string    `json:"token_before,omitempty"`
+	Until       time.Time `json:"token_before_until,omitzero"`
 }
 
 // Right is what a user may do with a part of the tree.
@@ -117,9 +121,11 @@ func (a *Access) check() error {
 			errs = append(errs, fmt.Errorf("found %d rights of user %s, a role of %d bytes, an id of %d, want at most "+
 				"%d, %d and 200", len(u.Rights), u.Name, len(u.Role), len(u.ID), maxRights, maxUser))
 		}
-		if n := len(u.Token); n != 0 && (n != 64 || strings.Trim(u.Token, "0123456789abcdef") != "") {
-			errs = append(errs, fmt.Errorf("found a token's hash of %d bytes of user %s, want 64 hexadecimal digits", n,
-				u.Name))
+		for _, hash := range []string{u.Token, u.TokenBefore} {
+			if n := len(hash); n != 0 && (n != 64 || strings.Trim(hash, "0123456789abcdef") != "") {
+				errs = append(errs, fmt.Errorf("found a token's hash of %d bytes of user %s, want 64 hexadecimal "+
+					"digits", n, u.Name))
+			}
 		}
 		for _, r := range u.Rights {
 			path(r.Path)
@@ -340,7 +346,8 @@ func (a *Access) Shown() ([]byte, error) {
 	shown.Users = slices.Clone(a.Users)
 	shown.Admin.ID = ""
 	for i := range shown.Users {
-		shown.Users[i].ID, shown.Users[i].Token = "", ""
+		u := &shown.Users[i]
+		u.ID, u.Token, u.TokenBefore, u.Until = "", "", "", time.Time{}
 	}
 	return shown.raw()
 }

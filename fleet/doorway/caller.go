@@ -57,7 +57,7 @@ func (s *Server) caller(ctx context.Context, r *http.Request) (*caller, error) {
 	case access == nil:
 		return c, nil
 	case token != "":
-		if c.is = withToken(access, token); c.is == nil {
+		if c.is = withToken(access, token, time.Now()); c.is == nil {
 			return nil, denied("the token is no user's here, or not any more: who gives the roles makes another one")
 		}
 		if c.name = c.is.Name; certified != "" && certified != c.name {
@@ -98,11 +98,13 @@ func bearer(r *http.Request) (string, error) {
 }
 
 // withToken is the user that has a token, or nil. All are looked at, whichever it is.
-func withToken(a *metastore.Access, token string) (found *metastore.User) {
+func withToken(a *metastore.Access, token string, now time.Time) (found *metastore.User) {
 	sum := sha256.Sum256([]byte(token))
 	hash := []byte(hex.EncodeToString(sum[:]))
 	for i := range a.Users {
-		if u := &a.Users[i]; subtle.ConstantTimeCompare([]byte(u.Token), hash) == 1 {
+		u := &a.Users[i]
+		if subtle.ConstantTimeCompare([]byte(u.Token), hash) == 1 ||
+			subtle.ConstantTimeCompare([]byte(u.TokenBefore), hash) == 1 && now.Before(u.Until) {
 			found = u
 		}
 	}

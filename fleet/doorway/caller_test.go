@@ -319,6 +319,32 @@ func TestDoorForgeries(t *testing.T) {
 	}
 }
 
+// A token that another one has taken the place of is good for a day more, unless the role was taken away meanwhile.
+func TestDoorChangesTokens(t *testing.T) {
+	w := openWithRoles(t)
+	old := Security{Folder: w.in("ca"), TokenFile: w.in("tim.token")}
+	grants := fleet.Grants{Roles: map[string]fleet.UserRole{"tim": fleet.Submit}, Beside: []string{"/g-parts"},
+		Doors: true, Tokens: map[string]string{"tim": "another-token-of-tims"}}
+	changed, err := w.home.SetRoles(t.Context(), grants)
+	if err != nil || len(changed) != 1 || changed[0] != "a token for tim" {
+		t.Fatalf("found %q, %v", changed, err)
+	}
+	w.must(os.WriteFile(w.in("new.token"), []byte("another-token-of-tims\n"), 0o600))
+	w.must(w.comes(Security{Folder: w.in("ca"), TokenFile: w.in("new.token")}))
+	w.must(w.comes(old))
+	a, _, err := metastore.ReadAccess(t.Context(), w.homeAt.NewClient(), "/g")
+	w.must(err)
+	for after, good := range map[time.Duration]bool{23 * time.Hour: true, 25 * time.Hour: false} {
+		if u := withToken(a, tokenOf("tim"), time.Now().Add(after)); (u != nil) != good {
+			t.Errorf("after %v: found %+v", after, u)
+		}
+	}
+	w.give(map[string]fleet.UserRole{"tim": ""})
+	_, err = w.home.SetRoles(t.Context(), grants)
+	w.must(err)
+	w.deniedWith("the old token, behind a revocation", w.comes(old), "is no user's here")
+}
+
 // A role that is taken away is away from the next request on, for whoever watches too; by which users are known isn't
 // shown to anybody.
 func TestDoorTakesAway(t *testing.T) {
