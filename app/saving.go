@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -40,6 +41,8 @@ func checkpointFlags() []cli.Flag {
 		textFlag(groupCheckpoints, "checkpoint-every", "none", "make one each `SECONDS` of simulated time"),
 		&cli.StringSliceFlag{Category: groupCheckpoints, Name: "checkpoint-at", DefaultText: "none", Usage: "make " +
 			"one at this simulated time, `SECONDS[=LABEL]`; one with a label stays; may be given several times"},
+		textFlag(groupCheckpoints, "checkpoint-most", "any", "leave one out that would write more than `BYTES`; the "+
+			"end of a replication is kept in any case"),
 		textFlag(groupCheckpoints, "keep", fmt.Sprint(keepDefault),
 			"`N` newest checkpoints of each replication stay, beside those with a label"),
 		&cli.BoolFlag{Category: groupCheckpoints, Name: "replayable", DisableDefaultText: true, Usage: "keep a " +
@@ -59,6 +62,7 @@ type saving struct {
 	repo    *checkpoint.Repo // nil: it isn't made yet
 	resumed *resumed         // nil: the run begins at its begin
 	replays bool             // the run is to have a journal of activations
+	most    int              // bytes that a checkpoint may write; 0: any number
 }
 
 // saving reads the flags; nil where no checkpoints are asked for. Those of a run that is resumed are where it is.
@@ -66,6 +70,7 @@ func (v *values) saving(resumes string) *saving {
 	s := &saving{address: cmp.Or(resumes, v.text("checkpoint-to", "a directory")), replays: v.c.Bool("replayable")}
 	s.config = launch.Checkpoint{Every: v.seconds("checkpoint-every"), At: v.epochs("checkpoint-at"),
 		Wall: v.duration("checkpoint", wallLeast), Keep: v.integer("keep", keepDefault, 1, keepMax)}
+	s.most = v.size("checkpoint-most", 1, math.MaxInt, false)
 	if !v.c.IsSet("checkpoint") {
 		s.config.Wall = 0
 	} else if s.config.Wall < wallLeast {
@@ -212,6 +217,7 @@ func (s *saving) begin(ctx context.Context, o *order, l *launch.Launch) error {
 	}
 	switch {
 	case s.resumed != nil:
+		s.repo.Limit(int64(s.most))
 		return s.resumed.check(s.repo.Run(), run)
 	case o.whatIf != nil:
 		err = o.whatIf.own(ctx, o, run)
@@ -220,6 +226,9 @@ func (s *saving) begin(ctx context.Context, o *order, l *launch.Launch) error {
 		if s.config.Repo = s.repo; err != nil {
 			err = awayError{err}
 		}
+	}
+	if err == nil {
+		s.repo.Limit(int64(s.most))
 	}
 	if other := (*checkpoint.OtherRunError)(nil); errors.As(err, &other) {
 		return &usageError{fmt.Sprintf("--checkpoint-to: %v", err), err} // another run has begun there since open
@@ -357,7 +366,7 @@ func (s *saving) none(c *launch.Checkpoints, cfg *launch.Config) error {
 	case cfg.Only != nil && c.EndsLost > 0:
 		return awayError{fmt.Errorf("%v: the end of %s couldn't be saved: nothing can be merged of it until `resume` "+
 			"has simulated it there", s.repo, tables.Plural(c.EndsLost, "replication"))}
-	case s.resumed != nil || c.Made > 0 || c.Failed == 0:
+	case s.resumed != nil || cfg.Only != nil || c.Made > 0 || c.Failed == c.TooLarge:
 		return nil
 	}
 	return awayError{fmt.Errorf("%v: no checkpoint could be written (%d failed); the results are right", s.repo,

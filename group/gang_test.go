@@ -68,11 +68,14 @@ func bridges(t *testing.T) (pids []int) {
 // results are those of one run on this machine, to the bit. Nothing is left.
 func TestGangs(t *testing.T) {
 	for _, victim := range []int{3, 0} {
-		t.Run(fmt.Sprintf("server %d", victim), func(t *testing.T) { testGang(t, victim) })
+		t.Run(fmt.Sprintf("server %d", victim), func(t *testing.T) {
+			testGang(t, victim, filepath.Join(t.TempDir(), "place"))
+		})
 	}
+	t.Run("checkpoints in the store", func(t *testing.T) { testGang(t, 0, "") })
 }
 
-func testGang(t *testing.T, victim int) {
+func testGang(t *testing.T, victim int, place string) {
 	t.Setenv(gangVariable, t.TempDir())
 	h := openByHand(t)
 	self := selfProgram(t)
@@ -81,7 +84,6 @@ func testGang(t *testing.T, victim int) {
 		agents[name] = h.agent(name, self, "--listen", "127.0.0.1:0", "--insecure")
 	}
 	text := launchtest.Scenario(6, 300, "{node: 2, at: 1, how: slow}")
-	place := filepath.Join(t.TempDir(), "place")
 	id, _, err := h.client.Submit(h.ctx, &fleet.Submission{Key: "k", Name: "tiny", User: "me", Version: app.Version(),
 		Place: place, Priority: fleet.Normal, Steps: []fleet.SubmittedStep{{Scenario: []byte(text), Step: fleet.Step{
 			File: "tiny.yml", Args: []string{"--seed", "3", "--checkpoint", "500ms"}, Points: [][]string{{"tokens=3"}},
@@ -125,8 +127,8 @@ func testGang(t *testing.T, victim int) {
 		t.Errorf("found %+v, %+v, want %s at fault with attempt 1, and no other", p.Piece, p.Error, killed)
 	}
 	log, err := h.client.Log(h.ctx, id, fleet.AttemptID{Attempt: 2})
-	if h.must(err); !strings.Contains(log, "checkpoint") {
-		t.Errorf("the second attempt says nothing of a checkpoint: %s", log)
+	if h.must(err); !strings.Contains(log, "replication 0 goes on at ") {
+		t.Errorf("the second attempt says nothing of a checkpoint from which it goes on: %s", log)
 	}
 	h.comparesGang(id, text, self)
 	for _, a := range agents {

@@ -34,6 +34,7 @@ type Repo struct {
 	run   *Run
 	*means
 	unlock func() error // nil: it only reads
+	most   int64        // bytes that a checkpoint may write, but for ends; 0: any number
 }
 
 // means are what chunks are read and written with.

@@ -96,6 +96,9 @@ func (d *Draft) Commit(ctx context.Context, m *Manifest) error {
 	if err != nil {
 		return err
 	}
+	if r.most > 0 && p.size > r.most && !m.Finished {
+		return &TooLargeError{r.String(), p.size, r.most}
+	}
 	written, err := p.write(ctx, r, m)
 	if err != nil {
 		return err

@@ -45,6 +45,7 @@ type LabelledEpoch struct {
 type Checkpoints struct {
 	Made       int     // that are safe
 	Failed     int     // that were made, and couldn't be written, and EndsLost
+	TooLarge   int     // of them: they would have written more than they may
 	EndsLost   int     // ends of replications that couldn't be saved
 	Skipped    int     // that weren't made, because the one before was still being written
 	Last       float64 // epoch of the last safe one

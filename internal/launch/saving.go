@@ -460,6 +460,9 @@ func (s *store) failed(v *saving) (first bool) {
 		worse := writtenBut
 		if v.written == nil {
 			c.Failed++
+			if large := (*checkpoint.TooLargeError)(nil); errors.As(v.err, &large) {
+				c.TooLarge++
+			}
 			worse = notWritten
 		}
 		first, s.failing = worse > s.failing, max(worse, s.failing)

@@ -10,21 +10,29 @@ import (
 	"github.com/disco-sim/disco/fleet/executor"
 )
 
-// checkpointPeriod is how often there is a checkpoint, on the wall, where a job doesn't say.
-const checkpointPeriod = "1m"
+// checkpointPeriod is how often there is a checkpoint, on the wall, where a job doesn't say. A metadata store isn't
+// made for what is large: there it is less often, and one that would write more than storeMost bytes is left out.
+const (
+	checkpointPeriod = "1m"
+	storePeriod      = "2m"
+	storeMost        = "4M"
+)
 
-// saving are the flags about checkpoints of a job that says nothing of them: none where they would go to a metadata
-// store, which isn't made for what is large.
+// saving are the flags about checkpoints of a job that says nothing of them.
 func saving(j *executor.Job) []string {
 	asks := slices.ContainsFunc(j.Args, func(a string) bool { return strings.HasPrefix(a, "--checkpoint") })
-	if asks || strings.HasPrefix(j.Place, "etcd://") || strings.HasPrefix(j.Place, "zk://") {
+	switch {
+	case asks:
 		return nil
+	case strings.HasPrefix(j.Place, "etcd://"), strings.HasPrefix(j.Place, "zk://"):
+		return []string{"--checkpoint", storePeriod, "--checkpoint-most", storeMost}
 	}
 	return []string{"--checkpoint", checkpointPeriod}
 }
 
 // savedFlags are those of run that resume wants again: all others are kept in the place.
-var savedFlags = []string{"--checkpoint", "--checkpoint-at", "--checkpoint-every", "--keep", "--recover"}
+var savedFlags = []string{"--checkpoint", "--checkpoint-at", "--checkpoint-every", "--checkpoint-most", "--keep",
+	"--recover"}
 
 // saved are the arguments of run that resume wants again.
 func saved(args []string) (again []string) {
