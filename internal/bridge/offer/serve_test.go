@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"path/filepath"
 	"strings"
@@ -416,6 +417,13 @@ func TestLook(t *testing.T) {
 	}
 	if l.RoundTrip < 0 || l.Offset.Abs() > l.RoundTrip+time.Second { // somebody may set the clock meanwhile
 		t.Errorf("round trip %v, offset %v", l.RoundTrip, l.Offset)
+	}
+	if rate, err := c.Rate(ctx, l.RoundTrip); err != nil || !(rate > 0) || math.IsInf(rate, 0) {
+		t.Errorf("found a rate of %v bytes a second, %v", rate, err)
+	}
+	c.Close()
+	if rate, err := c.Rate(ctx, l.RoundTrip); err == nil {
+		t.Errorf("found a rate of %v bytes a second of a connection that has ended", rate)
 	}
 }
 
