@@ -284,8 +284,9 @@ func (a *Agent) recheck(names []string) {
 	a.ways.forget(names, false)
 	var all sync.WaitGroup
 	for range min(len(a.ways.doubts()), peersMax) {
-		w := a.ways.next(time.Now())
-		all.Go(func() { a.measureWay(a.closed, w) })
+		if w := a.ways.next(time.Now()); w != nil { // nil: they have gone meanwhile
+			all.Go(func() { a.measureWay(a.closed, w) })
+		}
 	}
 	all.Wait()
 	written := make(chan struct{})

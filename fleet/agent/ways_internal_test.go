@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -133,5 +134,44 @@ func TestSteady(t *testing.T) {
 	}
 	if got := digits(0.000213999); got != 0.00021 {
 		t.Errorf("found %v", got)
+	}
+}
+
+// cutWays are ways to two machines, one of which can't be reached.
+type cutWays struct{ there bool }
+
+func (c *cutWays) Peers() []cluster.Member {
+	if !c.there {
+		return nil
+	}
+	return peers(2)
+}
+
+func (c *cutWays) Measure(_ context.Context, address string, _ bool) (time.Duration, float64, error) {
+	return 0, 0, errors.New("no route to " + address)
+}
+
+// TestRecheck measures the machines of a gang that has failed, and has that written before it returns, also where they
+// are gone.
+func TestRecheck(t *testing.T) {
+	for _, there := range []bool{true, false} {
+		a := &Agent{o: Options{Ways: &cutWays{there}}, ways: newWaysTable("a"), vitalsNow: make(chan chan struct{})}
+		a.closed, a.cancel = context.WithCancel(context.Background())
+		a.ways.follow(peers(2), nil)
+		a.ways.took(&wayTo{Member: peers(2)[0]}, time.Now(), time.Millisecond, 0, nil)
+		var v fleet.Vitals
+		written := make(chan struct{})
+		go func() {
+			told := <-a.vitalsNow
+			a.ways.fill(&v)
+			close(told)
+			close(written)
+		}()
+		a.recheck([]string{"m000", "m001", "x"})
+		<-written
+		if want := 2; there && (len(v.Unreachable) != want || len(v.Far) > 0) || !there && len(v.Unreachable) > 0 {
+			t.Errorf("there: %v: found %+v", there, v)
+		}
+		a.cancel()
 	}
 }

@@ -54,6 +54,9 @@ func TestWays(t *testing.T) {
 		return len(v.Far) == 1 && v.Far["h2"] > 0 && v.Unreachable["h3"] == "no route to h3:1" && v.Rates["h3"] == 0
 	})
 	w.mu.Lock()
+	if w.asked["h2:1"] == 0 || w.asked["h3:1"] == 0 {
+		t.Errorf("found %v, want both machines to be measured", w.asked)
+	}
 	if w.rates != 2 {
 		t.Errorf("the rate was measured %d times, want once for each machine", w.rates)
 	}
