@@ -4,6 +4,7 @@ package app
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -266,7 +267,7 @@ func newDocument(o *order, l *launch.Launch, out *launch.Outcome) *document {
 	if d.Until = o.until.row(o.config.Replications); d.Until != nil {
 		d.Replications = len(out.Replications) // as though so many had been asked for
 	}
-	d.Variant = o.whatIf.row(l.Scenario())
+	d.Variant = cmp.Or(o.whatIf.row(l.Scenario()), o.merging.variant(l.Scenario()))
 	d.end(o, out)
 	for _, r := range out.Replications {
 		before, calls := o.savedBefore(r.Index)

@@ -205,9 +205,6 @@ func (o *order) mergeParts(ctx context.Context) error {
 			return usage("found parts of two runs: %v and %v differ in %s; want parts of one", m.parts[0], r, field)
 		}
 	}
-	if run.From != nil {
-		return usage("%v: found a variant of another run, want parts of a run from its begin", m.parts[0])
-	}
 	if partial && len(o.requires) > 0 {
 		return usage("--require: found it with --partial, want one of them: what is missing might change the figure")
 	}

@@ -16,7 +16,11 @@ import (
 )
 
 // notResumed are the flags of a run that belong to the run, not to how it goes on.
-var notResumed = []string{"seed", "compare", "print", "until", "only", "external-record", "external-from"}
+var notResumed = []string{"seed", "compare", "print", "until", "external-record", "external-from"}
+
+// partsOfVariant is said of --only where a run goes on as it was.
+const partsOfVariant = "--only: found it without --set, --sweep or --replications, want it with one of them and " +
+	"--checkpoint-to: what goes on as it was has the replications with which it was begun"
 
 // resumeCommand goes on with a run.
 func (p *program) resumeCommand() *cli.Command {
@@ -46,6 +50,9 @@ func (p *program) resumeCommand() *cli.Command {
 		}
 		if slices.ContainsFunc(variesBy, c.IsSet) {
 			return storeError(p.vary(c, args[0]))
+		}
+		if c.IsSet("only") {
+			return usage("%s", partsOfVariant)
 		}
 		if c.IsSet("replayable") {
 			return usage("--replayable: found it without --set, --sweep or --replications, want it with one of them " +

@@ -81,6 +81,7 @@ func (p *program) submission(c *cli.Context) (*submission.Submission, error) {
 		}
 		if i == 0 {
 			remark(p.stderr, l.Scenario())
+			s.Horizon = l.Scenario().Horizon()
 			if err := cmp.Or(o.checkKind(l.Scenario()), p.checkSaved(c.Context, o, l, point)); err != nil {
 				return nil, err
 			}

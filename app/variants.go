@@ -206,7 +206,7 @@ func (v *whatIf) own(ctx context.Context, o *order, run *checkpoint.Run) (err er
 
 // variantRow is what a variant goes on from, in JSON.
 type variantRow struct {
-	Dir          string  `json:"dir"`
+	Dir          string  `json:"dir,omitempty"`
 	Run          string  `json:"run"`
 	EpochSeconds float64 `json:"epoch_s"`
 	Check        string  `json:"check"`
@@ -218,10 +218,24 @@ func (v *whatIf) row(s scenario.Scenario) *variantRow {
 		return nil
 	}
 	row := &variantRow{v.repo.String(), v.repo.Run().ID.String(), v.from.Epoch, v.from.Check.String(), 0}
+	return row.measured(s)
+}
+
+// measured fills in from when on there are results.
+func (r *variantRow) measured(s scenario.Scenario) *variantRow {
 	if w, ok := s.(scenario.Warmed); ok {
-		row.Measured = w.Warmup()
+		r.Measured = w.Warmup()
 	}
-	return row
+	return r
+}
+
+// variant is what the parts of a variant go on from, whose place they don't know.
+func (m *merging) variant(s scenario.Scenario) *variantRow {
+	if m == nil || len(m.parts) == 0 || m.parts[0].Run().From == nil {
+		return nil
+	}
+	from := m.parts[0].Run().From
+	return (&variantRow{Run: from.Run.String(), EpochSeconds: from.Epoch, Check: from.Manifest.String()}).measured(s)
 }
 
 // String says what the run goes on from, and what its results are about.

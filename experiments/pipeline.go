@@ -29,13 +29,14 @@ type stepFile struct {
 	file       string   // path
 	flags      []string // of submission, but for set
 	set        []string // as it is written, with imports
+	checkpoint float64  // the time of a checkpoint that others go on from; 0: none
 }
 
 // The fields of a file with steps, and of a step.
 var (
 	pipelineFields = []string{"steps", "fail_fast"}
 	stepFields     = []string{"file", "after", "replications", "until", "figure", "workers", "set", "sweep", "seed",
-		"horizon", "warmup", "records", "export", "require", "priority"}
+		"horizon", "warmup", "records", "checkpoint", "from", "export", "require", "priority"}
 )
 
 // standIn is what an import is while a step's scenario is checked, before there are outputs: the first value of a key
@@ -105,9 +106,7 @@ func readPipeline(path string) (*pipeline, error) {
 func stepFrom(e scenario.Entry, dir string) (s stepFile) {
 	f := e.Value.Section(stepFields...)
 	s.Name = e.Name
-	if s.file = f.Field("file").Text(); !filepath.IsAbs(s.file) {
-		s.file = filepath.Join(dir, s.file)
-	}
+	s.begin(f, dir)
 	flag := func(name, value string) { s.flags = append(s.flags, "--"+name, value) }
 	for _, name := range []string{"replications", "workers"} {
 		if v := f.Field(name); v.Present() {
@@ -129,7 +128,10 @@ func stepFrom(e scenario.Entry, dir string) (s stepFile) {
 		s.flags = append(s.flags, "--records")
 	}
 	s.After, s.set, s.Sweep = texts(f.Field("after")), texts(f.Field("set")), texts(f.Field("sweep"))
-	s.Require, s.Args = texts(f.Field("require")), s.set
+	s.Require, s.Args = texts(f.Field("require")), append(s.Args, s.set...)
+	if s.From != "" && !slices.Contains(s.After, s.From) {
+		s.After = append(s.After, s.From)
+	}
 	s.Until, s.Figures = texts(f.Field("until")), texts(f.Field("figure"))
 	if v := f.Field("export"); v.Present() {
 		s.Export = map[string]string{}
@@ -149,6 +151,25 @@ func stepFrom(e scenario.Entry, dir string) (s stepFile) {
 		}
 	}
 	return s
+}
+
+// begin reads what a step's runs begin with: a file, or the checkpoint of another step.
+func (s *stepFile) begin(f scenario.Section, dir string) {
+	s.From = f.Field("from").TextOr("")
+	if s.From != "" {
+		for _, name := range []string{"file", "seed", "horizon", "warmup", "records"} {
+			if v := f.Field(name); v.Present() {
+				v.Refuse("it with from", "no "+name+": it is that of the run that it goes on from", "")
+			}
+		}
+	} else if s.file = f.Field("file").Text(); !filepath.IsAbs(s.file) {
+		s.file = filepath.Join(dir, s.file)
+	}
+	if v := f.Field("checkpoint"); v.Present() {
+		s.checkpoint = v.Float(scenario.MoreThan(0))
+		flag, value := fleet.HandsOn(s.checkpoint)
+		s.Args = append(s.Args, flag, value)
+	}
 }
 
 // texts are those of a list, or one that stands there alone.
@@ -176,7 +197,7 @@ func (p *pipeline) submitted(c *app.Call) (steps []fleet.SubmittedStep, version 
 	var errs []error
 	for i := range p.steps {
 		s := &p.steps[i]
-		checked, err := checkScenario(c, p.flagsOf(s), s.file)
+		checked, err := checkScenario(c, p.flagsOf(s), p.begins(s).file)
 		if err != nil && !app.IsUsage(err) {
 			return nil, "", err
 		}
@@ -195,10 +216,26 @@ func (p *pipeline) submitted(c *app.Call) (steps []fleet.SubmittedStep, version 
 	return steps, version, nil
 }
 
-// flagsOf are the flags of submission for a step.
+// begins is the step with the run that a step goes on from, or the step itself.
+func (p *pipeline) begins(s *stepFile) *stepFile {
+	if at := slices.IndexFunc(p.steps, func(b stepFile) bool { return b.Name == s.From }); s.From != "" && at >= 0 {
+		return &p.steps[at]
+	}
+	return s
+}
+
+// flagsOf are the flags of submission for a step. One that goes on from another has the settings of that, too.
 func (p *pipeline) flagsOf(s *stepFile) []string {
-	flags := slices.Clone(s.flags)
-	filled, _ := fleet.Fill(s.set, func(m fleet.Import) (string, error) { return p.standIn(m), nil }) // no error
+	flags, set := slices.Clone(s.flags), s.set
+	if from := p.begins(s); from != s {
+		set = slices.Concat(from.set, s.set)
+		for i := 0; i+1 < len(from.flags); i++ {
+			if slices.Contains([]string{"--seed", "--horizon", "--warmup"}, from.flags[i]) {
+				flags = append(flags, from.flags[i:i+2]...)
+			}
+		}
+	}
+	filled, _ := fleet.Fill(set, func(m fleet.Import) (string, error) { return p.standIn(m), nil }) // no error
 	for _, text := range filled {
 		flags = append(flags, "--set", text)
 	}
@@ -207,6 +244,13 @@ func (p *pipeline) flagsOf(s *stepFile) []string {
 
 // take takes over what the program says of a step's scenario, with imports as the file has them.
 func (s *stepFile) take(checked *submission.Submission) error {
+	if s.From != "" { // all else is the run's that it goes on from
+		s.Args = nil
+		for _, text := range s.set {
+			s.Args = append(s.Args, "--set", text)
+		}
+		return nil
+	}
 	s.Args = slices.Clone(checked.Args)
 	next := 0
 	for i, text := range s.Args {
@@ -219,6 +263,13 @@ func (s *stepFile) take(checked *submission.Submission) error {
 			s.Args[i] = key + "=" + value
 		}
 		next++
+	}
+	if s.checkpoint >= checked.Horizon && s.checkpoint > 0 {
+		return app.Usage("checkpoint: found %v s, want less than the horizon, %v s", s.checkpoint, checked.Horizon)
+	}
+	if s.checkpoint > 0 {
+		flag, value := fleet.HandsOn(s.checkpoint)
+		s.Args = append(s.Args, flag, value)
 	}
 	if left := fleet.Imports(s.set...); !slices.Equal(left, fleet.Imports(s.Args...)) {
 		return app.Usage("set: found imports where none can be, in %q", s.set)

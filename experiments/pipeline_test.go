@@ -38,6 +38,37 @@ func TestReadPipeline(t *testing.T) {
 	}
 }
 
+// A step that goes on from another one's checkpoint is checked with what that has, and has its own settings alone.
+func TestPipelineFrom(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "p.yml")
+	text := "steps:\n  hot: {file: x.yml, set: [a=1], horizon: 60, seed: 3, checkpoint: 20}\n" +
+		"  more: {from: hot, set: ['b={hot.n}'], replications: 2}\n"
+	text = strings.Replace(text, "checkpoint: 20", "checkpoint: 20, export: {n: x}", 1)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, err := readPipeline(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hot, more := &p.steps[0], &p.steps[1]
+	if got := strings.Join(p.flagsOf(more), " "); got != "--replications 2 --seed 3 --horizon 60 --set a=1 --set b=1" ||
+		p.begins(more) != hot || !slices.Equal(more.After, []string{"hot"}) {
+		t.Errorf("found %q, %v", got, more.After)
+	}
+	checked := &submission.Submission{Args: []string{"--set", "a=1", "--seed", "3", "--horizon", "60"}, Horizon: 60}
+	if err := hot.take(checked); err != nil || !slices.Contains(hot.Args, "20="+fleet.HandedOn) {
+		t.Errorf("found %q, %v", hot.Args, err)
+	}
+	if err := more.take(checked); err != nil || strings.Join(more.Args, " ") != "--set b={hot.n}" {
+		t.Errorf("found %q, %v", more.Args, err)
+	}
+	checked.Horizon = 20
+	if err := hot.take(checked); err == nil || !strings.Contains(err.Error(), "want less than the horizon, 20 s") {
+		t.Errorf("found %v", err)
+	}
+}
+
 // What is no pipeline is left to the program with the models; of one all that is wrong is said at once.
 func TestReadPipelineRefused(t *testing.T) {
 	for text, wants := range map[string][]string{
@@ -51,6 +82,8 @@ func TestReadPipelineRefused(t *testing.T) {
 			"fail_fsat: found an unknown field", "did you mean fail_fast?", "steps.a.replications: found 0",
 			`step "a": after: found "z"`, "steps.b.file: found nothing", `"a" after "c" after "b" after "a"`,
 			"steps.c.warmup: found", "steps.c.priority: found"},
+		"steps:\n  a: {file: x.yml, checkpoint: -1}\n  b: {from: a, file: y.yml, seed: 3}\n": {
+			"steps.a.checkpoint: found -1", "steps.b.file: found it with from", "steps.b.seed: found it with from"},
 	} {
 		file := filepath.Join(t.TempDir(), "p.yml")
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

@@ -9,6 +9,7 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/disco-sim/disco/metastore"
@@ -84,6 +85,48 @@ func Fill(texts []string, value func(Import) (string, error)) ([]string, error) 
 	return filled, errors.Join(errs...)
 }
 
+// HandedOn is the label of the checkpoint that a step hands on to those that go on From it.
+const HandedOn = "handed-on"
+
+// HandsOn is the flag of a run that makes the checkpoint HandedOn at a simulated time, and its value.
+func HandsOn(seconds float64) (flag, value string) {
+	return "--checkpoint-at", strconv.FormatFloat(seconds, 'g', -1, 64) + "=" + HandedOn
+}
+
+// handsOn tells whether a step makes that checkpoint.
+func (s *Step) handsOn() bool {
+	return slices.ContainsFunc(s.Args, func(arg string) bool { return strings.HasSuffix(arg, "="+HandedOn) })
+}
+
+// checkFrom is what is wrong with the step that one goes on from: it must be one run, which makes the checkpoint.
+func checkFrom(steps []Step, step int) error {
+	s := &steps[step]
+	if s.From == "" {
+		return nil
+	}
+	at := slices.IndexFunc(steps, func(b Step) bool { return b.Name == s.From })
+	if at < 0 {
+		return fmt.Errorf("from: found %.80q, want the name of a step: %s", s.From, stepNames(steps))
+	}
+	from, errs := &steps[at], []error(nil)
+	if !slices.Contains(s.After, s.From) {
+		errs = append(errs, fmt.Errorf("from: found %s, which isn't in after", s.From))
+	}
+	if len(from.Sweep) > 0 || len(from.Points) > 1 || from.Replications > 1 || len(from.Until) > 0 || from.From != "" {
+		errs = append(errs, fmt.Errorf("from: found %s, which is several runs, or goes on from another step: want one "+
+			"replication without sweep, until and from", s.From))
+	}
+	if !from.handsOn() {
+		errs = append(errs, fmt.Errorf("from: found %s, which makes no checkpoint to go on from: want checkpoint: "+
+			"SECONDS there", s.From))
+	}
+	if len(s.Until) > 0 {
+		errs = append(errs, errors.New("until: found it with from, want one of them: variants of a run are as many as "+
+			"replications says"))
+	}
+	return errors.Join(errs...)
+}
+
 // Closes tells whether a step has a closing piece: one of a pipeline with exports, requirements, or a rule, which the
 // results must meet.
 func (s *Step) Closes() bool {
@@ -141,7 +184,7 @@ func CheckSteps(steps []Step) error {
 	}
 	for i := range steps {
 		s := &steps[i]
-		wrong := []error{s.checkNamed()}
+		wrong := []error{s.checkNamed(), checkFrom(steps, i)}
 		if err == nil { // else nothing is before anything
 			wrong = append(wrong, checkImports(steps, graph, i))
 		}

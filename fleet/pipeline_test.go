@@ -20,7 +20,9 @@ func TestCheckSteps(t *testing.T) {
 	good := []Step{{Name: "warm", Export: map[string]string{"p99": "latency_s.p99.mean"}},
 		{Name: "mid", After: []string{"warm"}, Require: []string{"a < 1"}},
 		{Name: "sweep", After: []string{"mid"}, Args: []string{"--set", "users={warm.p99}"},
-			Sweep: []string{"cpu=1,2"}}}
+			Sweep: []string{"cpu=1,2"}},
+		{Name: "hot", Args: []string{"--checkpoint-at", "0.5=" + HandedOn}},
+		{Name: "vary", From: "hot", After: []string{"hot"}, Replications: 3, Sweep: []string{"cpu=1,2"}}}
 	if err := CheckSteps(good); err != nil {
 		t.Error(err)
 	}
@@ -48,6 +50,10 @@ func TestCheckSteps(t *testing.T) {
 			[]string{`export: found the name "x y"`, "export: x y: found nothing",
 				`export: x y: found "" with a sweep, whose points have figures of their own each`,
 				`priority: found "urgent"`}},
+		{[]Step{{Name: "a", Replications: 2}, {Name: "b", From: "a", Until: []string{"x ± 1"}}, {Name: "c", From: "z"}},
+			[]string{`step "b": from: found a, which isn't in after`, `step "b": from: found a, which is several runs`,
+				`step "b": from: found a, which makes no checkpoint to go on from: want checkpoint: SECONDS there`,
+				`step "b": until: found it with from`, `step "c": from: found "z", want the name of a step: "a"`}},
 		{[]Step{{Name: "a", Export: many, Require: make([]string, requiresMost+1)}},
 			[]string{"exports: found 65, want 0 to 64", "requirements: found 65, want 0 to 64",
 				"require: found nothing"}},

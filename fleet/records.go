@@ -51,6 +51,8 @@ type Step struct {
 	Until   []string `json:"until,omitempty"`   // FIGURE ± WIDTH: Replications are the most then
 	Figures []string `json:"figures,omitempty"` // to be known of each replication, beside those of Until
 
+	From string `json:"from,omitempty"` // a step whose checkpoint HandedOn its pieces go on from, as variants
+
 	Export   map[string]string `json:"export,omitempty"`   // what of its results (type Export), by the name of imports
 	Require  []string          `json:"require,omitempty"`  // comparisons that its results must meet
 	Priority Priority          `json:"priority,omitempty"` // among the experiment's steps; "": Normal

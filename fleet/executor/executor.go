@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/disco-sim/disco/fleet"
 )
@@ -93,6 +94,7 @@ type Job struct {
 	Replications int                // of the point
 	Workers      int
 	Place        string    // for the part, and checkpoints
+	From         string    // the place with the checkpoint fleet.HandedOn that it begins with; "": at time 0
 	Machines     []Machine // on which its workers are; none: where the executor has it
 
 	Figures []string // that Kept.Figures is to have, as --until and --figure have them; none: that is nil
@@ -124,6 +126,13 @@ func NewJob(spec *fleet.Spec, a fleet.AttemptID, place string) (*Job, error) {
 	j := &Job{Experiment: spec.ID, Attempt: a, File: filepath.Base(step.File), Text: step.Text,
 		Attachments: step.Attachments, Args: slices.Clone(step.Args), Replications: step.Replications,
 		Workers: step.Workers, Place: place, Figures: slices.Concat(step.Wanted(), step.Figures)}
+	if step.From != "" {
+		from, err := spec.StepOf(step.From)
+		if err != nil {
+			return nil, err
+		}
+		j.From = strings.TrimSuffix(place, "/"+a.PieceID.String()) + "/" + fleet.PieceID{Step: from}.String()
+	}
 	if a.Replication == 0 { // as with run --until, where the first one says what there is
 		j.Must = step.Wanted()
 	}

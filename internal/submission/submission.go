@@ -49,6 +49,7 @@ type Submission struct {
 	Figures      []string   `json:"figures,omitempty"` // that are to be known of each replication, beside those
 	Replications int        `json:"replications"`
 	Workers      int        `json:"workers"`
+	Horizon      float64    `json:"horizon_s,omitempty"` // of the first point
 	Files        []string   `json:"files"` // names of what the scenario refers to
 
 	Text     []byte   `json:"-"`

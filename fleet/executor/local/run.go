@@ -108,7 +108,11 @@ func (r *run) run() executor.Outcome {
 	for _, figure := range r.job.Figures {
 		more = append(more, "--figure", figure)
 	}
+	if r.job.From != "" {
+		command = slices.Concat([]string{"resume", r.job.From, "--at", fleet.HandedOn}, command[2:])
+	}
 	command = slices.Concat(command, r.job.Args, more)
+	begins := true
 	for {
 		state, err := r.process1(r.simulating(command))
 		if left := r.endRest(); left != nil {
@@ -118,7 +122,8 @@ func (r *run) run() executor.Outcome {
 		switch {
 		case again == "":
 			return out
-		case again == causeBegun && command[0] == "run":
+		case again == causeBegun && begins:
+			begins = false
 			command = slices.Concat([]string{"resume", r.job.Place}, saved(r.job.Args), more)
 			continue
 		case time.Since(began) > r.l.o.Locked:
