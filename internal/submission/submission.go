@@ -50,7 +50,7 @@ type Submission struct {
 	Replications int        `json:"replications"`
 	Workers      int        `json:"workers"`
 	Horizon      float64    `json:"horizon_s,omitempty"` // of the first point
-	Files        []string   `json:"files"` // names of what the scenario refers to
+	Files        []string   `json:"files"`               // names of what the scenario refers to
 
 	Text     []byte   `json:"-"`
 	Attached [][]byte `json:"-"` // by file
