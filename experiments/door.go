@@ -193,14 +193,23 @@ func (d *doors) sweep(ctx context.Context) error {
 	return err
 }
 
-// siteOf is where an experiment is now, for those who look at it.
-func (d *doors) siteOf(ctx context.Context, id string) (doorway.Site, error) {
+// siteOf is where an experiment is now, or was before, for those who look at it.
+func (d *doors) siteOf(ctx context.Context, id string, before int) (doorway.Site, error) {
 	e, err := d.home.client.Show(ctx, id)
 	if err != nil {
 		return doorway.Site{}, err
 	}
+	none := fmt.Errorf("%s is at no site", id)
+	if e.Route == nil || before > len(e.Route.Tried) {
+		return doorway.Site{}, none
+	}
+	name, epoch := e.Route.Site, e.Route.Epoch
+	if before > 0 {
+		was := e.Route.Tried[len(e.Route.Tried)-before]
+		name, epoch = was.Site, was.Epoch
+	}
 	for _, s := range d.sites {
-		if e.Route == nil || s.at.Name != e.Route.Site {
+		if s.at.Name != name {
 			continue
 		}
 		if err := s.open(ctx, d.report, false); err != nil {
@@ -211,9 +220,9 @@ func (d *doors) siteOf(ctx context.Context, id string) (doorway.Site, error) {
 		if s.store == nil {
 			break
 		}
-		return doorway.Site{Backend: s.backend, Root: s.root(""), ID: fleet.SiteID(id, e.Route.Epoch)}, nil
+		return doorway.Site{Backend: s.backend, Root: s.root(""), ID: fleet.SiteID(id, epoch)}, nil
 	}
-	return doorway.Site{}, fmt.Errorf("%s is at no site", id)
+	return doorway.Site{}, none
 }
 
 // connection is one with a group: the home, or a site.

@@ -369,7 +369,8 @@ func (w *world) leader() *doorHost {
 // elect makes a door the leader.
 func (h *doorHost) elect(l *link) bool {
 	ctx := context.Background()
-	value, err := l.store.Encode(h.name)
+	mine := fmt.Sprint(h.name, " ", h.w.now())
+	value, err := l.store.Encode(mine)
 	if err != nil {
 		panic(err)
 	}
@@ -377,7 +378,8 @@ func (h *doorHost) elect(l *link) bool {
 		return false
 	}
 	v, err := l.store.Get(ctx, leadKey)
-	if err != nil {
+	is := ""
+	if err != nil || v.Decode(&is) != nil || is != mine { // another one was faster
 		return false
 	}
 	h.guard = metastore.Cond{Path: leadKey, Is: metastore.At, Version: v.Version}

@@ -56,7 +56,10 @@ func (s *served) serves(security Security) *served {
 	s.must(err)
 	there := s.away.NewClient()
 	server, err := Listen("127.0.0.1:0", Options{Home: s.homeAt.NewClient(), Root: "/g", Results: "/g-parts",
-		TLS: config, Peer: peer, Site: func(_ context.Context, id string) (Site, error) {
+		TLS: config, Peer: peer, Site: func(_ context.Context, id string, before int) (Site, error) {
+			if before == 1 { // it had it before
+				return Site{Backend: there, Root: "/g", ID: fleet.SiteID(id, 7)}, nil
+			}
 			return Site{Backend: there, Root: "/g", ID: fleet.SiteID(id, 1)}, nil
 		}})
 	s.must(err)
@@ -130,6 +133,17 @@ func TestDoorway(t *testing.T) {
 	s.must(s.site.PutReport(t.Context(), "m", there, fleet.PieceID{}, fleet.Report{Attempt: 1, Number: 1,
 		State: fleet.Running, Progress: fleet.Progress{Now: 7}}))
 	s.must(s.site.PutLog(t.Context(), there, fleet.AttemptID{Attempt: 1}, []byte("what it wrote")))
+	older, second := fleet.SiteID(id, 7), fleet.AttemptID{PieceID: fleet.PieceID{Replication: 1}, Attempt: 1}
+	s.must(s.site.Adopt(t.Context(), e.Spec, *e.Wish, fleet.Home{ID: id, Epoch: 7, Door: "d"},
+		map[fleet.PieceID]fleet.Piece{{Replication: 2}: {State: fleet.Running, Attempt: 1}}, s.home.Blob))
+	s.must(s.site.PutLog(t.Context(), older, second, []byte("before")))
+	s.must(s.site.PutLog(t.Context(), older, fleet.AttemptID{Attempt: 1}, []byte("older")))
+	if text, err := c.Log(t.Context(), id, second); err != nil || text != "before" {
+		t.Errorf("the log of a site before: found %q, %v", text, err)
+	}
+	if p, err := c.Piece(t.Context(), id, fleet.PieceID{Replication: 2}); err != nil || p.State != 0 {
+		t.Errorf("a piece of a site before is shown: %+v, %v", p, err)
+	}
 	pieces, malformed, err := c.Pieces(t.Context(), id)
 	if err != nil || len(malformed) > 0 || len(pieces) != 1 || pieces[fleet.PieceID{}].State != fleet.Dispatched {
 		t.Errorf("found %v, %v, %v", pieces, malformed, err)

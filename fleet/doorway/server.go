@@ -27,9 +27,9 @@ type Options struct {
 	Home    metastore.Backend
 	Root    string // the absolute path of the home's group
 	Results string // and that of its parts
-	// Site gives the site that has an experiment now: what of it isn't home is read there. Its error is that there is
-	// none, or that it can't be reached.
-	Site func(ctx context.Context, id string) (Site, error)
+	// Site gives the site that has an experiment now (before is 0), or one that had it before (1 is the last one): what
+	// of it isn't home is read there. Its error is that there is none, or that it can't be reached.
+	Site func(ctx context.Context, id string, before int) (Site, error)
 	TLS  *tls.Config // nil: none, which is for the loopback
 	Peer Peer        // who has a certificate; nil without TLS
 }
@@ -197,21 +197,38 @@ func (s *Server) getAtSite(ctx context.Context, key string, gone error) (n metas
 	default:
 		return n, gone
 	}
+	for before := range logSites {
+		if before > 0 && names[1] != "logs" { // what is there of it doesn't count any more
+			break
+		}
+		if n, err = s.getAt(ctx, names, at, before); err == nil {
+			return n, nil
+		}
+	}
+	return metastore.Node{}, gone
+}
+
+// logSites is at how many sites a log is looked for: those that have the experiment now, or had it last.
+const logSites = 3
+
+// getAt reads the key of names, of which one is the experiment's id, at a site.
+func (s *Server) getAt(ctx context.Context, names []string, at, before int) (n metastore.Node, err error) {
 	ctx, cancel := context.WithTimeout(ctx, siteTime)
 	defer cancel()
-	site, err := s.o.Site(ctx, names[at])
+	site, err := s.o.Site(ctx, names[at], before)
 	if err != nil {
-		return n, gone
+		return n, err
 	}
-	names[at] = site.ID
-	path, err := metastore.Path(site.Root, strings.Join(names, "/"))
+	there := slices.Clone(names)
+	there[at] = site.ID
+	path, err := metastore.Path(site.Root, strings.Join(there, "/"))
 	if err == nil {
 		n, err = site.Backend.Get(ctx, path)
 	}
-	if err != nil || names[1] == "pieces" && finished(n.Value) {
-		return metastore.Node{}, gone
+	if err == nil && names[1] == "pieces" && finished(n.Value) {
+		err = metastore.ErrNoNode
 	}
-	return n, nil
+	return n, err
 }
 
 // piecesAtSite adds the pieces that a site has and that haven't finished at home. What has finished there, and isn't
@@ -219,7 +236,7 @@ func (s *Server) getAtSite(ctx context.Context, key string, gone error) (n metas
 func (s *Server) piecesAtSite(ctx context.Context, id, seen string, home []metastore.Leaf) []metastore.Leaf {
 	ctx, cancel := context.WithTimeout(ctx, siteTime)
 	defer cancel()
-	site, err := s.o.Site(ctx, id)
+	site, err := s.o.Site(ctx, id, 0)
 	if err != nil {
 		return home
 	}
