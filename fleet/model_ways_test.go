@@ -153,6 +153,20 @@ func (w *world) underway() (count int) {
 	return count
 }
 
+// givenAway tells whether the leader has promised a server to another piece, as by a move of the same commit.
+func (w *world) givenAway(m *Move, server string) bool {
+	for _, h := range w.hosts {
+		if h.lead == nil || h.lead.token != m.To.Token || h.lead.state == nil {
+			continue
+		}
+		if sv := h.lead.state.servers[server]; sv != nil && sv.promised != nil {
+			p := sv.promised
+			return p.step.experiment.ID != m.ID || p.id != m.Piece
+		}
+	}
+	return false
+}
+
 // reach is a set of machines that would do for a gang, and of which each reaches each other; nil: there is none that
 // its leader must know to be free.
 func (w *world) reach(m *Move) []string {
@@ -167,7 +181,7 @@ func (w *world) reach(m *Move) []string {
 			continue
 		}
 		for _, sl := range h.slots {
-			if v := w.store.servers[sl.name]; v.there && v.State == cluster.Available {
+			if v := w.store.servers[sl.name]; v.there && v.State == cluster.Available && !w.givenAway(m, sl.name) {
 				free[h.name]++
 			}
 		}
