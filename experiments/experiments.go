@@ -378,7 +378,11 @@ func (s *shownExperiment) head(out *strings.Builder) {
 	fmt.Fprintf(out, "submitted by %s, %s ago, for program %s\n", s.Spec.User, groupcall.Since(s.Spec.Submitted),
 		s.Spec.Version)
 	for _, step := range s.Spec.Steps {
-		fmt.Fprintf(out, "%s: %s; run %s\n", cmp.Or(step.Name, step.File), stepText(&step),
+		begin := "run"
+		if step.From != "" {
+			begin = "goes on from " + step.From
+		}
+		fmt.Fprintf(out, "%s: %s; %s %s\n", cmp.Or(step.Name, step.File), stepText(&step), begin,
 			strings.Join(step.Args, " "))
 	}
 	for _, label := range slices.Sorted(maps.Keys(s.Spec.Labels)) {
