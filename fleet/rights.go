@@ -309,7 +309,7 @@ func Explain(ctx context.Context, s *metastore.Store, group, do string, err erro
 		return err
 	}
 	e := &RoleError{User: user, Group: group, Needs: Submit, Do: do, Err: err,
-		Admin: cmp.Or(a.Admin.Name, "who reaches its store")}
+		Admin: cmp.Or(a.Admin.Name, "whoever looks after the door's home")}
 	if u := a.Find(user); u != nil {
 		e.Role = UserRole(u.Role)
 	}

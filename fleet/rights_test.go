@@ -84,14 +84,17 @@ func (g *guarded) as(user string) *Client {
 // give gives roles, and returns what was changed.
 func (g *guarded) give(root *Client, roles map[string]UserRole) []string {
 	g.t.Helper()
-	passwords := map[string]string{}
+	passwords, steps := map[string]string{}, 0
 	for user := range roles {
 		passwords[user] = passwordOf(user)
 	}
 	changed, err := root.SetRoles(g.t.Context(), Grants{Roles: roles, Beside: []string{"/org/g-parts"},
-		Passwords: passwords})
+		Passwords: passwords, Step: func() { steps++ }})
 	if err != nil {
 		g.t.Fatal(err)
+	}
+	if steps < len(roles) {
+		g.t.Errorf("found %d steps for %d users, want one each at least, since each is given a time", steps, len(roles))
 	}
 	return changed
 }

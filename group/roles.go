@@ -144,7 +144,8 @@ func changeRoles(ctx context.Context, c *app.Call, s *metastore.Store, wanted ma
 	for _, line := range append(made, changed...) {
 		fmt.Fprintf(c.Stderr, "%s: %s\n", c.Program, line)
 	}
-	if err != nil {
+	cut := errors.Is(err, metastore.ErrUnavailable) || errors.Is(err, metastore.ErrUnknown) || ctx.Err() != nil
+	if err != nil && cut {
 		err = fmt.Errorf("not everything is done yet, and the same command again does the rest: %w", err)
 	}
 	return err

@@ -175,6 +175,10 @@ func TestDoorRefuses(t *testing.T) {
 		w.deniedWith(what, w.comes(c.security), c.want)
 	}
 	w.must(w.comes(Security{Folder: w.in("ann"), TokenFile: w.in("ann.token")}))
+	if _, _, err := (&Security{Folder: w.in("ann")}).Serves("127.0.0.1:0"); err == nil || !strings.Contains(err.Error(),
+		"want that of a machine") {
+		t.Errorf("a door with a user's certificate: found %v", err)
+	}
 	if err := w.comes(Security{Folder: w.in("stranger")}); err == nil || !strings.Contains(err.Error(),
 		"was signed by another authority") {
 		t.Errorf("ann of another authority: found %v", err)

@@ -62,6 +62,9 @@ func (s *Security) Serves(address string) (*tls.Config, Peer, error) {
 		return nil, nil, err
 	}
 	id, err := certs.Load(s.Folder)
+	if err == nil {
+		err = id.CheckMachine()
+	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("--door-tls: %w", err)
 	}

@@ -86,6 +86,16 @@ func (id *Identity) loadUsers(machines []*x509.Certificate) error {
 	return nil
 }
 
+// CheckMachine refuses a folder that is a user's: nobody would believe it to be a machine's.
+func (id *Identity) CheckMachine() error {
+	uses := id.certificate.Leaf.ExtKeyUsage // none: it is good for everything
+	if len(uses) > 0 && !slices.Contains(uses, x509.ExtKeyUsageServerAuth) {
+		return wrong("%s is the certificate of user %s, want that of a machine, which `certs issue --host` makes",
+			filepath.Join(id.dir, CertificateFile), id.certificate.Leaf.Subject.CommonName)
+	}
+	return nil
+}
+
 // Door is for connections that come in from machines and from users: TLS 1.3, and the other side must have a
 // certificate of one of their authorities, unless it may come without: then it has to show otherwise who it is.
 func (id *Identity) Door(without bool) *tls.Config {

@@ -28,6 +28,9 @@ func NewSecurity(tlsDir string, insecure int) (*Security, error) {
 		return nil, errors.New("found --tls-dir and --insecure, want one of them")
 	case tlsDir != "":
 		id, err := certs.Load(tlsDir)
+		if err == nil {
+			err = id.CheckMachine()
+		}
 		if err != nil {
 			return nil, fmt.Errorf("--tls-dir: %w", err)
 		}
