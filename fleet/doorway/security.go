@@ -63,7 +63,7 @@ func (s *Security) Serves(address string) (*tls.Config, Peer, error) {
 	}
 	id, err := certs.Load(s.Folder)
 	if err == nil {
-		err = id.CheckMachine()
+		err = id.CheckServes()
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("--door-tls: %w", err)

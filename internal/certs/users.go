@@ -86,8 +86,8 @@ func (id *Identity) loadUsers(machines []*x509.Certificate) error {
 	return nil
 }
 
-// CheckMachine refuses a folder that is a user's: nobody would believe it to be a machine's.
-func (id *Identity) CheckMachine() error {
+// CheckServes refuses a folder that is a user's: nobody would believe that a machine serves by it.
+func (id *Identity) CheckServes() error {
 	uses := id.certificate.Leaf.ExtKeyUsage // none: it is good for everything
 	if len(uses) > 0 && !slices.Contains(uses, x509.ExtKeyUsageServerAuth) {
 		return wrong("%s is the certificate of user %s, want that of a machine, which `certs issue --host` makes",

@@ -36,10 +36,10 @@ func TestUsers(t *testing.T) {
 	if got := User(load(t, h2).certificate.Leaf); got != "" {
 		t.Errorf("found the user %q, want that of a machine to be none", got)
 	}
-	if err := user.CheckMachine(); err == nil || !strings.Contains(err.Error(), "want that of a machine") {
+	if err := user.CheckServes(); err == nil || !strings.Contains(err.Error(), "want that of a machine") {
 		t.Errorf("a user's folder for a machine: found %v", err)
 	}
-	if err := load(t, h2).CheckMachine(); err != nil {
+	if err := load(t, h2).CheckServes(); err != nil {
 		t.Error(err)
 	}
 	for _, server := range []string{before, h2} {

@@ -29,7 +29,7 @@ func NewSecurity(tlsDir string, insecure int) (*Security, error) {
 	case tlsDir != "":
 		id, err := certs.Load(tlsDir)
 		if err == nil {
-			err = id.CheckMachine()
+			err = id.CheckServes()
 		}
 		if err != nil {
 			return nil, fmt.Errorf("--tls-dir: %w", err)
