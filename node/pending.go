@@ -74,7 +74,8 @@ func (a entry) beforeAtKey(b *entry) bool {
 // in long straight copies, and sorted among a few neighbours. docs/pending-set.md
 // compares that with heaps from 10^3 to 10^7 entries. The bound that holds for any
 // distribution of epochs: an entry moves at most once per tier, and what can't be
-// spread (equal epochs) costs as in a heap.
+// spread (equal epochs) is distributed by the fields that decide then. In the heap
+// beside the front it costs as in a heap.
 //
 // What is inserted must not be before what was popped last. It may be before what was
 // looked at (first), as long as that wasn't popped.

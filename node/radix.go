@@ -32,6 +32,7 @@ type radix struct {
 	buckets [tiers * digits]bucket
 	free    *chunk
 	sorting []entry
+	dealt   []uint16 // of those that are distributed
 	keys    [rankMax]uint64
 }
 
@@ -161,15 +162,15 @@ func (r *radix) sort(run []entry, c *chunk, n uint64, shift uint) []entry {
 		c, n = r.recycle(c), chunkEntries
 	}
 	r.sorting = all
-	if len(all) > runMax {
-		slices.SortFunc(all, compare)
-		return append(run, all...)
-	}
 	start := len(run)
 	run = slices.Grow(run, len(all))[:start+len(all)]
+	if len(all) > runMax {
+		r.distribute(run[start:], all)
+		return run
+	}
 	sorted, keys := run[start:], r.keys[:min(len(all), rankMax)]
 	if len(all) > rankMax {
-		count(sorted, all, shift)
+		r.count(sorted, all, shift)
 		return run
 	}
 	for i := range all {
@@ -192,7 +193,7 @@ func (r *radix) sort(run []entry, c *chunk, n uint64, shift uint) []entry {
 }
 
 // count sorts all, whose keys differ in the lowest bits only, shift of them, into sorted.
-func count(sorted, all []entry, shift uint) {
+func (r *radix) count(sorted, all []entry, shift uint) {
 	var places [1<<binBits + 1]uint32
 	down := max(shift, binBits) - binBits
 	for i := range all {
@@ -205,8 +206,7 @@ func count(sorted, all []entry, shift uint) {
 		places[i] = sum
 	}
 	if most > binMost {
-		copy(sorted, all)
-		slices.SortFunc(sorted, compare)
+		r.distribute(sorted, all)
 		return
 	}
 	for i := range all {
