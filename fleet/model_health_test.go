@@ -44,7 +44,11 @@ func (w *world) alteredVitals(all map[string]Vitals) map[string]Vitals {
 	case "ways aren't read":
 		altered := map[string]Vitals{}
 		for name, v := range all {
-			v.Far, v.Unreachable = nil, nil
+			far := map[string]float64{} // what can't be reached is taken for what is near
+			for other := range v.Unreachable {
+				far[other] = 1e-6
+			}
+			v.Far, v.Unreachable = far, nil
 			altered[name] = v
 		}
 		return altered

@@ -172,12 +172,21 @@ func (w *world) givenAway(m *Move, server string) bool {
 func (w *world) reach(m *Move) []string {
 	was := w.store.pieces[m.ID][m.Piece].Piece
 	doubted := was.doubted()
+	for _, pieces := range w.store.pieces { // what the same commit has given away a moment ago is gone, too
+		for _, p := range pieces {
+			if p.State.Holds() {
+				for _, g := range p.Gang {
+					w.ways.busy[g.Member] = w.c.Now()
+				}
+			}
+		}
+	}
 	free := map[string]int{}
 	for _, h := range w.hosts {
 		session := w.store.members[h.name]
-		if session == 0 || w.c.Now()-w.store.born[session] < 60 || slices.Contains(was.Fault, h.name) ||
+		if session == 0 || w.c.Now()-w.store.born[session] < knownLong || slices.Contains(was.Fault, h.name) ||
 			!slices.Contains(w.roles(h.name), RoleGang) || h.fullUntil+fullLong > w.c.Now() && h.fullUntil > 0 ||
-			w.ways.busy[h.name]+knownLong > w.c.Now() || max(h.cutUntil, h.stoppedUntil)+knownLong > w.c.Now() {
+			w.ways.busy[h.name]+5 > w.c.Now() || max(h.cutUntil, h.stoppedUntil)+knownLong > w.c.Now() {
 			continue
 		}
 		for _, sl := range h.slots {
