@@ -29,7 +29,7 @@ func lines() []asked {
 		{[]string{""}, []string{"run", "validate", "top", "completion", "help"}, false},
 		{[]string{"run", "--ho"}, []string{"--horizon"}, true},
 		{[]string{"run", "x.yml", "--checkpoint-"}, []string{"--checkpoint-at", "--checkpoint-every",
-			"--checkpoint-to"}, true},
+			"--checkpoint-most", "--checkpoint-to"}, true},
 		{[]string{"run", "--seed", "1", "--hor"}, []string{"--horizon"}, true},
 		{[]string{"checkpoints", "ver"}, []string{"verify"}, true},
 		{[]string{"checkpoints", "verify", "--lo"}, []string{"--load"}, true},
