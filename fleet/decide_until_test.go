@@ -9,8 +9,10 @@ import (
 	"time"
 )
 
-// ruled gives an experiment a rule.
-func ruled(text string) func(s *Spec) { return func(s *Spec) { s.Steps[0].Until = []string{text} } }
+// ruled gives an experiment that isn't a pipeline a rule.
+func ruled(text string) func(s *Spec) {
+	return func(s *Spec) { s.Steps[0].Name, s.Steps[0].Until = "", []string{text} }
+}
 
 // comesTo has a piece of an experiment finish, with a figure, and its server let go.
 func (b *bench) comesTo(id string, n int, x float64) {
