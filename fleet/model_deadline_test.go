@@ -111,9 +111,9 @@ func (w *world) bounded(m *Move, piece string, was *Piece) {
 		w.tally.silenced++
 		w.silenced(m, piece, was)
 	}
-	if was.State != Held && was.State != Canceling || m.To.State == Canceling || m.Takes != nil &&
-		m.Takes.Report.State == Finished {
-		return
+	itself := m.Takes != nil && (m.Takes.Report.State == Finished || m.Takes.Report.State == Failed)
+	if was.State != Held && was.State != Canceling || m.To.State == Canceling || itself {
+		return // what has ended by itself lets go by itself, as it does where nothing was waited for
 	}
 	w.tally.left += len(m.To.Left)
 	attempt := AttemptID{m.Piece, was.Attempt}.String()
