@@ -53,7 +53,7 @@ func (p *program) submission(c *cli.Context) (*submission.Submission, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := o.checkUntil(); err != nil {
+	if err := cmp.Or(o.checkUntil(), o.checkSweep()); err != nil {
 		return nil, err
 	}
 	doc, err := p.read(file)

@@ -103,6 +103,15 @@ func TestSubmissionUntil(t *testing.T) {
 	}
 }
 
+// Records of a sweep are refused before anything is simulated: `results` refuses them, too.
+func TestSubmissionRecordsOfSweep(t *testing.T) {
+	const file = "../examples/phold.yml"
+	status, said := checkSubmission(t, t.TempDir(), "--records", "--sweep", "end=1,2", file)
+	if status != ExitUsage || !strings.Contains(said, "--records goes with one run: found it with --sweep") {
+		t.Errorf("status %d: %s", status, said)
+	}
+}
+
 // A model whose handlers can't be saved is refused, with what run --checkpoint-to says; nothing of it stays.
 func TestSubmissionNotSaved(t *testing.T) {
 	temp := t.TempDir()
