@@ -57,7 +57,7 @@ func (p *program) openBlobs(ctx context.Context, address string) (b checkpoint.B
 	var refused *blobproc.RefusedError
 	switch {
 	case errors.As(err, &refused), err != nil && ctx.Err() == nil:
-		return nil, nil, &usageError{err.Error(), errAway}
+		return nil, nil, &usageError{err.Error(), awayError{err}}
 	case err != nil:
 		return nil, nil, err
 	}

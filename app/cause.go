@@ -72,12 +72,20 @@ func causeOf(err error) string {
 	return causeModel
 }
 
+// atPlace tells whether an error is about the place for checkpoints.
+func atPlace(err error) bool {
+	var away awayError
+	var failed *blobproc.FailedError
+	return errors.As(err, &away) || errors.As(err, &failed)
+}
+
 // reportFailed writes for programs that a run has failed, before people get the text.
 func (p *program) reportFailed(c *cli.Context, err error) {
 	if err == nil || c.String("progress") != progressJSON {
 		return
 	}
 	event := &progressEvent{Event: "failed", Text: err.Error(), Status: statusOf(err), Cause: causeOf(err)}
+	event.Place = event.Cause == causeMachine && atPlace(err)
 	if worker := (*launch.WorkerError)(nil); errors.As(err, &worker) {
 		event.Machine = worker.Machine
 	}

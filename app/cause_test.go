@@ -53,4 +53,15 @@ func TestCauseOf(t *testing.T) {
 			t.Errorf("%v: found %s, want %s", c.err, got, c.want)
 		}
 	}
+	for _, err := range []error{&usageError{"the disk is away", placeError(errors.New("no answer"))},
+		fmt.Errorf("begin: %w", &blobproc.FailedError{})} {
+		if !atPlace(err) {
+			t.Errorf("%v: found nothing about a place", err)
+		}
+	}
+	for _, err := range []error{&usageError{"the machines' store doesn't answer", errAway}, &launch.FileError{}} {
+		if atPlace(err) {
+			t.Errorf("%v: found that it is about a place", err)
+		}
+	}
 }

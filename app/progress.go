@@ -122,6 +122,7 @@ type progressEvent struct {
 	Status  int    `json:"status,omitempty"`
 	Cause   string `json:"cause,omitempty"`
 	Machine string `json:"machine,omitempty"` // that is at fault, of several
+	Place   bool   `json:"place,omitempty"`   // the place for checkpoints is what the cause is about
 }
 
 // progressFigures are those of the event progress.

@@ -147,36 +147,38 @@ func attempt(as cluster.Assignment) (a fleet.AttemptID, err error) {
 	return fleet.ParseAttemptID(as.Replication)
 }
 
-// job makes an attempt's job, if that counts. final: the error would be the same on any machine.
-func (a *Agent) job(ctx context.Context, as cluster.Assignment, id fleet.AttemptID) (j *executor.Job, final bool,
-	err error) {
+// job makes the job of an attempt, if that counts. final: the error would be the same on any machine.
+func (a *Agent) job(ctx context.Context, w *work) (final bool, err error) {
+	as, id := w.as, w.id
 	p, err := a.o.Store.Piece(ctx, as.Experiment, id.PieceID)
 	if err != nil {
-		return nil, false, err
+		return false, err
 	}
 	if p.Attempt != id.Attempt || !p.State.Holds() || len(p.Gang) == 0 || p.Gang[0].Member != a.o.Member {
-		return nil, false, fmt.Errorf("%w: %s: found attempt %d, %v, of %v", ErrOld, as.String(), p.Attempt, p.State,
+		return false, fmt.Errorf("%w: %s: found attempt %d, %v, of %v", ErrOld, as.String(), p.Attempt, p.State,
 			p.Gang)
 	}
 	e, err := a.o.Store.Show(ctx, as.Experiment)
 	if err != nil {
-		return nil, errors.Is(err, fleet.ErrGone), err
+		return errors.Is(err, fleet.ErrGone), err
 	}
 	if e.Spec == nil {
-		return nil, true, errors.Join(e.Malformed...)
+		return true, errors.Join(e.Malformed...)
 	}
-	if j, err = executor.NewJob(e.Spec, id, a.o.Place(e.Spec, id.PieceID)); err != nil {
-		return nil, true, err
+	j, err := executor.NewJob(e.Spec, id, a.o.Place(e.Spec, id.PieceID))
+	if err != nil {
+		return true, err
 	}
 	if final, err := a.fillIn(ctx, e.Spec, &p.Piece, j); err != nil {
-		return nil, final, err
+		return final, err
 	}
 	j.Machines = machines(p.Gang)
 	if len(j.Machines) > 0 && a.o.Runs == nil {
-		return nil, false, fmt.Errorf("the gang of piece %v has servers of %d machines, and this one takes no runs "+
+		return false, fmt.Errorf("the gang of piece %v has servers of %d machines, and this one takes no runs "+
 			"over several: want --listen", id.PieceID, len(j.Machines))
 	}
-	return j, false, nil
+	w.job, w.own = j, e.Spec.Place != ""
+	return false, nil
 }
 
 // host notes which server has a partition; nil takes it out.

@@ -135,8 +135,13 @@ func (f *fixture) end() {
 // submit submits an experiment of one piece on two servers.
 func (f *fixture) submit(text string) string {
 	f.Helper()
+	return f.submitTo(f.TempDir(), text)
+}
+
+func (f *fixture) submitTo(place, text string) string {
+	f.Helper()
 	id, _, err := f.client.Submit(f.ctx, &fleet.Submission{Key: fmt.Sprint(time.Now()), Name: "tiny", User: "me",
-		Version: "1", Place: f.TempDir(), Priority: fleet.Normal, Steps: []fleet.SubmittedStep{{
+		Version: "1", Place: place, Priority: fleet.Normal, Steps: []fleet.SubmittedStep{{
 			Step:     fleet.Step{Name: "tiny", File: "tiny.yml", Points: [][]string{{}}, Replications: 1, Workers: 2},
 			Scenario: []byte(text)}}})
 	f.must(err)

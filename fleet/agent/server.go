@@ -34,6 +34,7 @@ type work struct {
 	as    cluster.Assignment
 	id    fleet.AttemptID
 	job   *executor.Job
+	own   bool // the experiment names a place of its own
 	began time.Time
 
 	start       uint64 // its number for the circuit
@@ -67,7 +68,7 @@ func (s *server) Initialize(ctx context.Context, as cluster.Assignment) ([]strin
 	s.a.host(as, s)
 	w := &work{a: s.a, as: as, id: id, giveUp: make(chan struct{}), began: s.a.o.Now().UTC()}
 	final := false
-	if w.job, final, err = s.a.job(ctx, as, id); err == nil {
+	if final, err = s.a.job(ctx, w); err == nil {
 		err = w.prepare(ctx)
 	}
 	if err == nil {

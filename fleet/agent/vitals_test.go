@@ -5,6 +5,8 @@ package agent_test
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -88,6 +90,32 @@ func TestStartsNothing(t *testing.T) {
 	}
 	v := f.awaitVitals("vitals", func(v *fleet.Vitals) bool { return v.Refuses != "" })
 	if v.Refuses != "srun isn't there: ask who runs it" {
+		t.Errorf("found %+v", v)
+	}
+	f.end()
+}
+
+// TestPlaceOfOne has an experiment whose place can't be used fail again and again, and keep no other one from the
+// machine.
+func TestPlaceOfOne(t *testing.T) {
+	f := setUp(t)
+	file := filepath.Join(t.TempDir(), "file")
+	f.must(os.WriteFile(file, nil, 0o600))
+	bad := f.submitTo(file, launchtest.Scenario(6, 60, ""))
+	ends := func(id string, attempt int, state fleet.PieceState) *fleet.Report {
+		f.begin(id, attempt)
+		r := f.await(id, "the end", func(r *fleet.Report) bool { return r.Attempt == attempt && r.State == state })
+		f.free("h1-0", "h1-1")
+		return r
+	}
+	for attempt := 1; attempt <= 4; attempt++ {
+		r := ends(bad, attempt, fleet.Held)
+		if r.Error.Type != fleet.ErrorMachine || !strings.Contains(r.Error.Message, "no directory") {
+			t.Fatalf("attempt %d: found %+v", attempt, r.Error)
+		}
+	}
+	ends(f.submit(launchtest.Scenario(6, 60, "")), 1, fleet.Finished)
+	if v := f.awaitVitals("vitals", func(*fleet.Vitals) bool { return true }); v.Refuses != "" {
 		t.Errorf("found %+v", v)
 	}
 	f.end()

@@ -66,6 +66,9 @@ type Outcome struct {
 	Outputs fleet.Outputs // of a closing job, with Kept
 	Texts   fleet.Texts
 
+	// AtPlace says that Error is about the job's place.
+	AtPlace bool
+
 	// Behind is the machine behind the executor that has failed, where it has several: others may do. "": the executor
 	// itself, or there is no Error of the machine's.
 	Behind string

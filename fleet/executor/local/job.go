@@ -89,6 +89,7 @@ type event struct {
 	Status      int     `json:"status"`
 	Cause       string  `json:"cause"`
 	Machine     string  `json:"machine"`
+	Place       bool    `json:"place"`
 }
 
 // parse reads a line; false: it is something else.

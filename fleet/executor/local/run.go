@@ -221,6 +221,7 @@ func (r *run) outcomeOf(state *os.ProcessState, err error, began time.Time) (out
 		return r.failed(fleet.ErrorModel, stepSimulating, failed.Text), ""
 	case failed != nil:
 		out = r.failed(fleet.ErrorMachine, stepSimulating, failed.Text)
+		out.AtPlace = failed.Place
 		if isMachine(r.job, failed.Machine) {
 			out.Error.Where = failed.Machine
 		}
