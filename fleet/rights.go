@@ -249,7 +249,7 @@ func (c *Client) commitAgain(ctx context.Context, op metastore.Op) error {
 // mayChange is ErrDenied where the role of this client's user doesn't let it change an experiment. The store refuses
 // what is written, but not what comes to no write: without this, who may not change an experiment would be told how it
 // is, or that it is done.
-func (c *Client) mayChange(ctx context.Context, id string) error {
+func (c *Client) mayChange(ctx context.Context, id, do string) error {
 	if c.user == "" {
 		return nil
 	}
@@ -261,7 +261,11 @@ func (c *Client) mayChange(ctx context.Context, id string) error {
 	if u != nil && (UserRole(u.Role) == Operate || UserRole(u.Role) == Submit && Owner(id) == c.user) {
 		return nil
 	}
-	return fmt.Errorf("%s: %w", id, metastore.ErrDenied)
+	err = fmt.Errorf("%s: %w", id, metastore.ErrDenied)
+	if u == nil || u.Role == "" { // who knows the group's name explains that
+		return err
+	}
+	return Explain(ctx, c.store, "", do, err)
 }
 
 // RoleError is about what a user may not do.

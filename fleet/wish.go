@@ -145,7 +145,7 @@ func (c *Client) wish(ctx context.Context, id, do, why string, change func(*Wish
 	if err := CheckReason(why); err != nil {
 		return Wish{}, err
 	}
-	if err := c.mayChange(ctx, id); err != nil {
+	if err := c.mayChange(ctx, id, strings.Fields(do)[0]); err != nil {
 		return Wish{}, err
 	}
 	var sent *Wish // of which the outcome isn't known

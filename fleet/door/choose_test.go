@@ -74,7 +74,7 @@ func TestChoose(t *testing.T) {
 		"the program": {func(s *site) { s.machines[0].Version, s.machines[1].Version = "w", "w" }, same, near, "b",
 			"a: UNHEALTHY: none of its 2 machines has the program and the labels"},
 		"too small machines": {func(s *site) { s.machines[0].Servers, s.machines[1].Servers = 1, 1 }, same, near, "b",
-			"a: UNHEALTHY: a piece wants 2 servers of one machine, and the largest has 1"},
+			"a: UNHEALTHY: a piece wants 2 of one machine's servers, and the largest has 1"},
 		"it failed there": {func(s *site) { s.Name = "failed" }, same, near, "b", "failed: UNHEALTHY: it failed there"},
 		"what was there before runs still": {func(s *site) {
 			x := had(wanted())
