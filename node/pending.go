@@ -184,9 +184,17 @@ func (s *pending) lookAhead() {
 	s.spill = lateMax
 }
 
+// spreadShare bounds what spreading costs: the heap has at least this part of what is left of the run, which is filed
+// in buckets and sorted again. A run is as long as that only where its entries have one epoch.
+const spreadShare = 4
+
 // spread moves what is later than the least entry from the front into buckets, because
 // there is too much of it for a heap.
 func (s *pending) spread() {
+	if few := (len(s.run) - s.at) / spreadShare; few > len(s.late) {
+		s.spill = few
+		return
+	}
 	if s.radix == nil {
 		s.radix = newRadix()
 	}

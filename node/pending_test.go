@@ -182,3 +182,54 @@ func benchPending(b *testing.B, s candidate, draw func(*rand.Rand) float64, size
 	b.ResetTimer()
 	hold(b.N)
 }
+
+// A run of one epoch isn't taken apart, and sorted again, for a few that come in before it: a model whose time goes by
+// ticks would do so for each few events of a tick, which takes the square of their number.
+func TestRunOfOneEpochStays(t *testing.T) {
+	const many = 10_000
+	s := &pending{}
+	s.init()
+	number := uint64(0)
+	insert := func(epoch float64) {
+		number++
+		s.insert(entry{keyOf(epoch), number, route{uint32(number % 7), 1}, load{}})
+	}
+	const few = 2 * lateMax // what is later than these goes into buckets
+	for range few {
+		insert(0)
+	}
+	for range many {
+		insert(1)
+	}
+	for range few {
+		s.first()
+		s.drop()
+	}
+	if first := s.first(); first.epoch() != 1 || len(s.run)-s.at != many {
+		t.Fatalf("found a run of %d from %v on, want all of %d", len(s.run)-s.at, first.epoch(), many)
+	}
+	const between = 1000
+	for range between {
+		insert(0.5)
+		s.first()
+	}
+	if left := len(s.run) - s.at; left != many {
+		t.Errorf("found %d entries in the run, want %d: it was taken apart", left, many)
+	}
+	for range many {
+		insert(0.5)
+	}
+	before := *s.first()
+	for n := range many + between + many {
+		s.drop()
+		if next := s.first(); next == nil {
+			if n != many+between+many-1 {
+				t.Fatalf("found %d entries", n+1)
+			}
+		} else if next.before(&before) {
+			t.Fatalf("entry %d: found %+v behind %+v", n, next, before)
+		} else {
+			before = *next
+		}
+	}
+}
