@@ -3,7 +3,6 @@
 package fleet
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -349,15 +348,21 @@ func median(values []float64) float64 {
 	return values[len(values)/2]
 }
 
+// isWell tells whether something new is placed on a machine that it fits.
+func (m *machine) isWell() bool {
+	h := m.condition.Health
+	return h != Full && h != Stuck && (m.vitals == nil || !m.vitals.Trial || m.promised == 0)
+}
+
 // unwell is why nothing new is placed on a machine though it would fit; "": something is.
 func (m *machine) unwell() string {
-	if h := m.condition.Health; h == Full || h == Stuck {
+	switch h := m.condition.Health; {
+	case m.isWell():
+		return ""
+	case h == Full || h == Stuck:
 		return fmt.Sprintf("is %v: %s", h, m.condition.Reason)
 	}
-	if v := m.vitals; v != nil && v.Trial && m.promised > 0 {
-		return "has begun to start gangs again, and is tried with one at a time"
-	}
-	return ""
+	return "has begun to start gangs again, and is tried with one at a time"
 }
 
 // illness tells people that nothing of a step is placed, since machines that would do aren't well.
@@ -365,25 +370,29 @@ func (s *State) illness(t *step) {
 	if s.ill == 0 {
 		return
 	}
-	all, ill, first := 0, 0, ""
-	for _, name := range slices.Sorted(maps.Keys(s.machines)) {
-		m := s.machines[name]
+	all, ill := 0, 0
+	var first *machine // by name
+	for _, m := range s.machines {
 		if s.fits(m, t.experiment) != "" {
 			continue
 		}
 		all++
-		why := m.unwell()
-		if why == "" && m.free > 0 {
-			return
+		if m.isWell() {
+			if m.free > 0 {
+				return
+			}
+			continue
 		}
-		if why != "" {
-			first = cmp.Or(first, name+" "+why)
-			ill++
+		if ill++; first == nil || m.Name < first.Name {
+			first = m
 		}
 	}
-	if reason := fmt.Sprintf("%d of %d machines that would do are given nothing new: %s", ill, all,
-		first); first != "" &&
-		t.experiment.reason != reason {
+	if first == nil {
+		return
+	}
+	reason := fmt.Sprintf("%d of %d machines that would do are given nothing new: %s %s", ill, all, first.Name,
+		first.unwell())
+	if t.experiment.reason != reason {
 		t.experiment.reason = bounded(reason, MaxReason)
 		s.touch(t.experiment)
 	}

@@ -357,7 +357,7 @@ func (s *State) find(t *step, was *Piece) []Server {
 
 // may tells whether a machine may be taken for a step now.
 func (s *State) may(m *machine, t *step, fault []string) bool {
-	return !slices.Contains(fault, m.Name) && s.fits(m, t.experiment) == "" && m.unwell() == "" && !s.reserved(m, t)
+	return !slices.Contains(fault, m.Name) && s.fits(m, t.experiment) == "" && m.isWell() && !s.reserved(m, t)
 }
 
 // freeOf is how many servers of a machine may be taken.
