@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -246,10 +247,12 @@ func supervise(c *app.Call, name string) error {
 	if err := child.Start(); err != nil {
 		return fmt.Errorf("starting the agent's process: %w", err)
 	}
+	var asked atomic.Value // the signal that was passed on last
 	go func() {
 		for {
 			select {
 			case s := <-in:
+				asked.Store(s)
 				_ = child.Process.Signal(s) // it may have ended
 			case <-done:
 				return
@@ -263,8 +266,10 @@ func supervise(c *app.Call, name string) error {
 	if err == nil || !ok || !state.Signaled() {
 		return groupcall.Exit(child.ProcessState.ExitCode())
 	}
-	killed := fmt.Errorf("the agent's process was ended by signal %d (%v)", state.Signal(),
-		state.Signal())
+	var killed error
+	if asked.Load() != os.Signal(state.Signal()) { // else it was asked to end before it had come to heed that
+		killed = fmt.Errorf("the agent's process was ended by signal %d (%v)", state.Signal(), state.Signal())
+	}
 	killed = errors.Join(killed, sweepKilled(c, name))
 	return errors.Join(killed, groupcall.WithStore(c, groupcall.Looks, func(ctx context.Context,
 		s *metastore.Store) error {
