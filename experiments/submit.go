@@ -19,6 +19,7 @@ import (
 
 	"github.com/disco-sim/disco/app"
 	"github.com/disco-sim/disco/fleet"
+	"github.com/disco-sim/disco/internal/checkpoint/s3"
 	"github.com/disco-sim/disco/internal/groupcall"
 	"github.com/disco-sim/disco/internal/submission"
 	"github.com/disco-sim/disco/metastore"
@@ -314,12 +315,20 @@ func ProgramMark(c *app.Call, labels map[string]string) (string, error) {
 // placeSchemes are those of places that are no folders.
 var placeSchemes = []string{"s3", "etcd", "zk"}
 
+// placeMore are the most bytes that an experiment's id and a piece's add to its place: more than PlaceOf ever does.
+const placeMore = 64
+
 // absolutePlace makes a folder's path one that is the same everywhere, and refuses what can't be a place.
 func absolutePlace(place string) (string, error) {
 	if scheme, rest, ok := strings.Cut(place, "://"); ok && !strings.Contains(scheme, "/") {
 		if !slices.Contains(placeSchemes, scheme) || strings.Trim(rest, "/") == "" {
 			return "", app.Usage("--place: found %.200q, want a folder, s3://BUCKET/PREFIX, etcd://HOST:PORT/NAME or "+
 				"zk://HOST:PORT/NAME", place)
+		}
+		if scheme == "s3" {
+			if err := s3.Check(place, placeMore); err != nil {
+				return "", app.Usage("--place: %v", err)
+			}
 		}
 		return place, nil
 	}

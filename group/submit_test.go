@@ -140,6 +140,8 @@ func TestSubmitAndWishes(t *testing.T) {
 			{"submit %F --idempotency-key=", 2, "--idempotency-key: found nothing"},
 			{"submit %F --idempotency-key=a\x1bb", 2, "--idempotency-key: found a control character"},
 			{"submit %F --place s3://", 2, `--place: found "s3://", want a folder, s3://BUCKET/PREFIX`},
+			{"submit %F --place s3://Nightly/x", 2, `--place: "s3://Nightly/x": found the bucket "Nightly"`},
+			{"submit %F --place s3://10.0.0.7/x", 2, `found the bucket "10.0.0.7"`},
 			{"submit %F --place file:///tmp/x", 2, `--place: found "file:///tmp/x"`},
 			{"cancel night --why=\x1b[1m", 2, "--why: found a control character"},
 			{"submit %F.none", 2, "nothing was sent"},

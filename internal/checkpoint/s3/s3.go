@@ -148,6 +148,29 @@ func endpointOf(getenv func(string) string) (text, host string, secure bool, err
 	return u.Scheme + "://" + u.Host, u.Host, u.Scheme == "https", nil
 }
 
+// Check refuses what can't be the address of a place below whose prefix names of so many bytes are put, as Open would,
+// without asking anybody.
+func Check(address string, below int) error {
+	_, prefix, err := parse(address)
+	if most := prefixBytesMax - below; err == nil && len(prefix) > most {
+		err = fmt.Errorf("%.600q: the prefix has %d bytes, want at most %d", address, len(prefix), most)
+	}
+	return err
+}
+
+// checkBucket refuses what no bucket can be called: Amazon's rules are in its user guide, "General purpose bucket naming
+// rules" (https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html, read in 2026), and other stores
+// have taken them over. The client refuses . beside -, too. Names that are reserved (beginning with xn-- or sthree-,
+// ending with -s3alias and the like) are left to the store: by some of them buckets are reached.
+func checkBucket(name string) error {
+	err := s3utils.CheckValidBucketNameStrict(name)
+	if err != nil {
+		return fmt.Errorf("found the bucket %.80q (%w), want a name of 3 to 63 lower-case letters, digits, dots and "+
+			"hyphens, with a letter or digit at both ends, no dot beside a dot or a hyphen, and no IP address", name, err)
+	}
+	return nil
+}
+
 // parse splits an address.
 func parse(address string) (bucket, prefix string, err error) {
 	rest, ok := strings.CutPrefix(address, Scheme)
@@ -161,7 +184,7 @@ func parse(address string) (bucket, prefix string, err error) {
 	case prefix != "" && slices.ContainsFunc(strings.Split(prefix, "/"), badPart):
 		err = fmt.Errorf("found the prefix %q, want names with slashes between, of letters, digits and . _ -", prefix)
 	default:
-		err = s3utils.CheckValidBucketNameStrict(bucket)
+		err = checkBucket(bucket)
 	}
 	if err != nil {
 		return "", "", fmt.Errorf("%.600q: %w: want %sBUCKET or %sBUCKET/PREFIX", address, err, Scheme, Scheme)

@@ -150,6 +150,11 @@ func TestAddresses(t *testing.T) {
 		"s3://":              "want s3://BUCKET",
 		"s3:///x":            "want s3://BUCKET",
 		"s3://Bucket/x":      "want s3://BUCKET",
+		"s3://ab":            `found the bucket "ab"`,
+		"s3://192.168.5.4/x": "no IP address",
+		"s3://a..b/x":        "no dot beside a dot",
+		"s3://a_b/x":         "lower-case letters, digits, dots and hyphens",
+		"s3://-ab/x":         "a letter or digit at both ends",
 		"s3://bucket/a//b":   `found the prefix "a//b"`,
 		"s3://bucket/a/../b": `found the prefix "a/../b"`,
 		"s3://bucket/a?b":    `found the prefix "a?b"`,
@@ -158,6 +163,12 @@ func TestAddresses(t *testing.T) {
 		_, err := Open(t.Context(), address, Config{Getenv: env("127.0.0.1:1")})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", address, err, want)
+		}
+	}
+	for below, want := range map[int]string{0: "", 508: "", 509: "prefix has 4 bytes, want at most 3"} {
+		if err := Check("s3://bucket/a/b", below); (err == nil) != (want == "") || err != nil &&
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("with %d bytes below it: %v, want %s", below, err, want)
 		}
 	}
 	for _, c := range []struct{ name, value, want string }{
