@@ -84,13 +84,20 @@ func (p *program) reportFailed(c *cli.Context, err error) {
 	if err == nil || c.String("progress") != progressJSON {
 		return
 	}
-	event := &progressEvent{Event: "failed", Text: err.Error(), Status: statusOf(err), Cause: causeOf(err)}
-	event.Place = event.Cause == causeMachine && atPlace(err)
-	if worker := (*launch.WorkerError)(nil); errors.As(err, &worker) {
-		event.Machine = worker.Machine
-	}
-	text, wrong := json.Marshal(event)
+	text, wrong := json.Marshal(failedEvent(err))
 	if wrong == nil {
 		_, _ = p.stderr.Write(append(text, '\n')) // who doesn't read it gets the exit status
 	}
+}
+
+// failedEvent is what programs are told of an error.
+func failedEvent(err error) *progressEvent {
+	event := &progressEvent{Event: "failed", Text: err.Error(), Status: statusOf(err), Cause: causeOf(err)}
+	event.Place = event.Cause == causeMachine && atPlace(err)
+	memory := (*launch.MemoryError)(nil)
+	event.Memory = event.Cause == causeMachine && errors.As(err, &memory)
+	if worker := (*launch.WorkerError)(nil); errors.As(err, &worker) {
+		event.Machine = worker.Machine
+	}
+	return event
 }

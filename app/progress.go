@@ -123,6 +123,7 @@ type progressEvent struct {
 	Cause   string `json:"cause,omitempty"`
 	Machine string `json:"machine,omitempty"` // that is at fault, of several
 	Place   bool   `json:"place,omitempty"`   // the place for checkpoints is what the cause is about
+	Memory  bool   `json:"memory,omitempty"`  // the run wanted more of it than there is
 }
 
 // progressFigures are those of the event progress.

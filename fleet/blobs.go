@@ -96,7 +96,11 @@ func (c *Client) hasHead(ctx context.Context, d Digest) (bool, error) {
 	return err == nil && version != (metastore.Version{}) && head == d, err
 }
 
-// Blob reads a blob, and verifies that it is what its digest says. A missing one is metastore.ErrNoNode.
+// ErrNoBlob is the error about a blob of which something is missing, or was changed. Another try, by whom whatever,
+// finds the same until it is written again.
+var ErrNoBlob = errors.New("it isn't whole in the store any more")
+
+// Blob reads a blob, and verifies that it is what its digest says. A missing or changed one is ErrNoBlob.
 func (c *Client) Blob(ctx context.Context, d Digest) ([]byte, error) {
 	if err := d.check(); err != nil {
 		return nil, fmt.Errorf("a blob: %w", err)
@@ -108,18 +112,21 @@ func (c *Client) Blob(ctx context.Context, d Digest) ([]byte, error) {
 		if err == nil {
 			err = v.Decode(&part)
 		}
+		if errors.Is(err, metastore.ErrNoNode) {
+			err = errors.Join(err, ErrNoBlob)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("the blob %s of %d bytes: %w", d.SHA256, d.Bytes, err)
 		}
 		if want := min(blobPart, d.Bytes-int64(i)*blobPart); int64(len(part)) != want {
-			return nil, fmt.Errorf("the blob %s of %d bytes: part %d: found %d bytes, want %d", d.SHA256, d.Bytes, i,
-				len(part), want)
+			return nil, fmt.Errorf("the blob %s of %d bytes: %w: part %d: found %d bytes, want %d", d.SHA256, d.Bytes,
+				ErrNoBlob, i, len(part), want)
 		}
 		data = append(data, part...)
 	}
 	if is := digestOf(data); is != d {
-		return nil, fmt.Errorf("the blob %s of %d bytes: found one with the digest %s: the store's data was changed",
-			d.SHA256, d.Bytes, is.SHA256)
+		return nil, fmt.Errorf("the blob %s of %d bytes: %w: found one with the digest %s: the store's data was changed",
+			d.SHA256, d.Bytes, ErrNoBlob, is.SHA256)
 	}
 	return data, nil
 }

@@ -177,7 +177,7 @@ func (a *Agent) job(ctx context.Context, w *work) (final bool, err error) {
 		return false, fmt.Errorf("the gang of piece %v has servers of %d machines, and this one takes no runs "+
 			"over several: want --listen", id.PieceID, len(j.Machines))
 	}
-	w.job, w.own = j, e.Spec.Place != ""
+	w.job = j
 	return false, nil
 }
 

@@ -34,7 +34,6 @@ type work struct {
 	as    cluster.Assignment
 	id    fleet.AttemptID
 	job   *executor.Job
-	own   bool // the experiment names a place of its own
 	began time.Time
 
 	start       uint64 // its number for the circuit
@@ -102,7 +101,7 @@ func (w *work) prepare(ctx context.Context) error {
 	if err = w.a.o.Executor.Prepare(ctx, w.job); err == nil {
 		return nil
 	}
-	if ctx.Err() != nil || isRefusal(err) {
+	if ctx.Err() != nil || isRefusal(err) || executor.IsOwn(err) {
 		w.started(circuit.Neither, nil)
 	} else {
 		w.started(circuit.HasFailed, err)

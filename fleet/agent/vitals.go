@@ -134,9 +134,9 @@ func (w *work) judge(run executor.Run) {
 	case e == nil || e.Type != fleet.ErrorMachine || p.Events > 0 || p.Now > 0:
 		w.started(circuit.Succeeded, nil)
 	case len(w.job.Machines) > 0 && e.Where != w.a.o.Member, out.Behind != "",
-		out.AtPlace && w.own:
-		// Nobody knows whose fault it is, or it is that of another one, or of a part, or of the place that the
-		// experiment names: one bad submission keeps no machine from what others have submitted.
+		out.Own:
+		// Nobody knows whose fault it is, or it is that of another one, or of a part, or the experiment's own: one bad
+		// submission keeps no machine from what others have submitted.
 		w.started(circuit.Neither, nil)
 	default:
 		w.started(circuit.HasFailed, errors.New(e.Message))

@@ -114,6 +114,16 @@ func TestPlaceOfOne(t *testing.T) {
 			t.Fatalf("attempt %d: found %+v", attempt, r.Error)
 		}
 	}
+	lost := f.submit("model: tiny\nhorizon: 59\nnodes: 6\n")
+	f.must(f.store.DeleteTree(f.ctx, "fleet/blobs"))
+	for attempt := 1; attempt <= 4; attempt++ { // the scenario isn't there any more
+		f.dispatch(lost, attempt, "h1-0")
+		f.applied(f.ask("h1-0", lost, attempt, 0, cluster.Reserved))
+		if ack := f.ask("h1-0", lost, attempt, 0, cluster.Ready); ack.Phase != cluster.Failed {
+			t.Fatalf("found %+v without the scenario", ack)
+		}
+		f.free("h1-0")
+	}
 	ends(f.submit(launchtest.Scenario(6, 60, "")), 1, fleet.Finished)
 	if v := f.awaitVitals("vitals", func(*fleet.Vitals) bool { return true }); v.Refuses != "" {
 		t.Errorf("found %+v", v)

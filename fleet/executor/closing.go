@@ -33,7 +33,8 @@ func newClosing(spec *fleet.Spec, a fleet.AttemptID, place string) *Job {
 	if len(step.Sweep) > 0 && len(step.Export) > 0 {
 		c.Settings = step.Points
 	}
-	return &Job{Experiment: spec.ID, Attempt: a, Replications: step.Replications, Workers: 1, Closing: c}
+	return &Job{Experiment: spec.ID, Attempt: a, Replications: step.Replications, Workers: 1, Closing: c,
+		OwnPlace: spec.Place != ""}
 }
 
 // Pieces are those whose parts a closing job puts together.

@@ -12,6 +12,7 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -66,8 +67,9 @@ type Outcome struct {
 	Outputs fleet.Outputs // of a closing job, with Kept
 	Texts   fleet.Texts
 
-	// AtPlace says that Error is about the job's place.
-	AtPlace bool
+	// Own says that Error is the experiment's own, on whatever machine: it is about a place that the experiment names,
+	// or the run wants more memory than there is. It says nothing of the machine.
+	Own bool
 
 	// Behind is the machine behind the executor that has failed, where it has several: others may do. "": the executor
 	// itself, or there is no Error of the machine's.
@@ -86,6 +88,22 @@ func (e *RefusedError) Error() string { return e.Why.Error() }
 // Unwrap is why.
 func (e *RefusedError) Unwrap() error { return e.Why }
 
+// OwnError is that a job can't be prepared on whatever machine, now: something of its experiment isn't where it was
+// kept. It says nothing of the machine.
+type OwnError struct{ Why error }
+
+// Error says why.
+func (e *OwnError) Error() string { return e.Why.Error() }
+
+// Unwrap is why.
+func (e *OwnError) Unwrap() error { return e.Why }
+
+// IsOwn tells whether an error is an OwnError.
+func IsOwn(err error) bool {
+	own := (*OwnError)(nil)
+	return errors.As(err, &own)
+}
+
 // Job is an attempt at a piece, and all that it needs.
 type Job struct {
 	Experiment   string
@@ -97,6 +115,7 @@ type Job struct {
 	Replications int                // of the point
 	Workers      int
 	Place        string    // for the part, and checkpoints
+	OwnPlace     bool      // the experiment names Place: what is wrong with it is the experiment's own
 	From         string    // the place with the checkpoint fleet.HandedOn that it begins with; "": at time 0
 	Machines     []Machine // on which its workers are; none: where the executor has it
 
@@ -128,7 +147,7 @@ func NewJob(spec *fleet.Spec, a fleet.AttemptID, place string) (*Job, error) {
 	}
 	j := &Job{Experiment: spec.ID, Attempt: a, File: filepath.Base(step.File), Text: step.Text,
 		Attachments: step.Attachments, Args: slices.Clone(step.Args), Replications: step.Replications,
-		Workers: step.Workers, Place: place, Figures: slices.Concat(step.Wanted(), step.Figures)}
+		Workers: step.Workers, Place: place, OwnPlace: spec.Place != "", Figures: slices.Concat(step.Wanted(), step.Figures)}
 	if step.From != "" {
 		from, err := spec.StepOf(step.From)
 		if err != nil {
@@ -142,16 +161,44 @@ func NewJob(spec *fleet.Spec, a fleet.AttemptID, place string) (*Job, error) {
 	for _, setting := range step.Points[a.Point] {
 		j.Args = append(j.Args, "--set", setting)
 	}
-	for _, file := range j.Attachments {
-		if !filepath.IsLocal(file.Name) {
-			return nil, fmt.Errorf("%s: found the attachment %.80q, want a path below the scenario's folder", spec.ID,
-				file.Name)
-		}
-	}
-	if j.File == "." || j.File == ".." || j.File == "/" {
-		return nil, fmt.Errorf("%s: found %.80q as the scenario's name", spec.ID, step.File)
+	if err := j.checkFiles(); err != nil {
+		return nil, fmt.Errorf("%s: %w", spec.ID, err)
 	}
 	return j, nil
+}
+
+// nameMost is how many bytes a file's name may have; Linux's file systems take no longer one.
+const nameMost = 255
+
+// checkFiles refuses files that can't lie below one folder: no machine could prepare the job.
+func (j *Job) checkFiles() error {
+	if j.File == "." || j.File == ".." || j.File == "/" {
+		return fmt.Errorf("found %.80q as the scenario's name", j.File)
+	}
+	files := map[string]fleet.Digest{j.File: j.Text}
+	for _, file := range j.Attachments {
+		if !filepath.IsLocal(file.Name) || file.Name == "." {
+			return fmt.Errorf("found the attachment %.80q, want a path below the scenario's folder", file.Name)
+		}
+		name := filepath.Clean(file.Name)
+		if other, there := files[name]; there && other != file.Digest {
+			return fmt.Errorf("found two files with the name %.80q among the scenario and its attachments", name)
+		}
+		files[name] = file.Digest
+	}
+	for name := range files {
+		for _, part := range strings.Split(name, "/") {
+			if len(part) > nameMost || strings.Contains(part, "\x00") {
+				return fmt.Errorf("found a file with the name %.80q, want at most %d bytes, without NUL", part, nameMost)
+			}
+		}
+		for dir := filepath.Dir(name); dir != "."; dir = filepath.Dir(dir) {
+			if _, there := files[dir]; there {
+				return fmt.Errorf("found the file %.80q and the folder %.80q, of which only one can be there", dir, dir)
+			}
+		}
+	}
+	return nil
 }
 
 // Name is the job's own among all of a group: EXPERIMENT/STEP.POINT.REPLICATION.ATTEMPT.

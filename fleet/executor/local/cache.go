@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/disco-sim/disco/fleet"
+	"github.com/disco-sim/disco/fleet/executor"
 	"github.com/disco-sim/disco/internal/infile"
 )
 
@@ -33,6 +35,9 @@ func (l *Local) fetch(ctx context.Context, d fleet.Digest) ([]byte, error) {
 		return text, nil
 	}
 	text, err := l.o.Fetch(ctx, d)
+	if errors.Is(err, fleet.ErrNoBlob) {
+		err = &executor.OwnError{Why: err}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -41,6 +41,9 @@ func (l *Local) prepareParts(ctx context.Context, j *executor.Job) error {
 	var err error
 	if l.o.Bring != nil {
 		places, err = l.o.Bring(ctx, j, filepath.Join(dir, "parts"))
+		if err != nil && j.OwnPlace {
+			err = &executor.OwnError{Why: err}
+		}
 	}
 	if len(j.Closing.Sweep) > 0 {
 		for i, p := range j.Pieces()[:len(places)] {

@@ -90,6 +90,7 @@ type event struct {
 	Cause       string  `json:"cause"`
 	Machine     string  `json:"machine"`
 	Place       bool    `json:"place"`
+	Memory      bool    `json:"memory"`
 }
 
 // parse reads a line; false: it is something else.

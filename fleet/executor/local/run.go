@@ -127,7 +127,9 @@ func (r *run) run() executor.Outcome {
 			command = slices.Concat([]string{"resume", r.job.Place}, saved(r.job.Args), more)
 			continue
 		case time.Since(began) > r.l.o.Locked:
-			return r.failed(fleet.ErrorMachine, stepStarting, again)
+			out := r.failed(fleet.ErrorMachine, stepStarting, again)
+			out.Own = r.job.OwnPlace
+			return out
 		}
 		select {
 		case <-time.After(lockedWait):
@@ -221,7 +223,7 @@ func (r *run) outcomeOf(state *os.ProcessState, err error, began time.Time) (out
 		return r.failed(fleet.ErrorModel, stepSimulating, failed.Text), ""
 	case failed != nil:
 		out = r.failed(fleet.ErrorMachine, stepSimulating, failed.Text)
-		out.AtPlace = failed.Place
+		out.Own = failed.Memory || failed.Place && r.job.OwnPlace
 		if isMachine(r.job, failed.Machine) {
 			out.Error.Where = failed.Machine
 		}

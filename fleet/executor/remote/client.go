@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/disco-sim/disco/fleet"
+	"github.com/disco-sim/disco/fleet/executor"
 )
 
 // client is the agent's end of a connection to a host.
@@ -33,6 +34,18 @@ type client struct {
 type errHost struct{ text string }
 
 func (e *errHost) Error() string { return e.text }
+
+// error is what an answer says has failed, or nil.
+func (m *message) error() error {
+	if m.Error == "" {
+		return nil
+	}
+	var err error = &errHost{clip(m.Error, fleet.MaxReason)}
+	if m.Own {
+		err = &executor.OwnError{Why: err}
+	}
+	return err
+}
 
 // dial starts the command and greets the host.
 func (l *link) dial(connect time.Duration) (*client, error) {
@@ -205,17 +218,11 @@ func (c *client) call(ctx context.Context, k kind, m *message) (*message, error)
 	}
 	select {
 	case a := <-answer:
-		if a.Error != "" {
-			return a, &errHost{clip(a.Error, fleet.MaxReason)}
-		}
-		return a, nil
+		return a, a.error()
 	case <-c.done:
 		select {
 		case a := <-answer: // it came before the end
-			if a.Error == "" {
-				return a, nil
-			}
-			return a, &errHost{clip(a.Error, fleet.MaxReason)}
+			return a, a.error()
 		default:
 		}
 		return nil, fmt.Errorf("the connection has ended: %w", c.err)

@@ -62,7 +62,7 @@ type host struct {
 type incoming struct {
 	most  int64
 	bytes []byte
-	end   chan string // gets the error, "": none
+	end   chan error // gets why it doesn't come, nil: it is whole
 }
 
 // Serve is a host: it does what the agent at the other end of a connection asks for, until that closes it, or the
@@ -283,7 +283,7 @@ func (h *host) request(k kind, m *message) (ended int, err error) {
 func (h *host) answer(id uint64, ended int, err error) {
 	m := &message{ID: id, Ended: ended}
 	if err != nil {
-		m.Error = clip(err.Error(), fleet.MaxReason)
+		m.Error, m.Own = clip(err.Error(), fleet.MaxReason), executor.IsOwn(err)
 	}
 	_ = h.c.send(kindAnswer, m) // a failure has ended the connection
 }
@@ -344,7 +344,7 @@ func (h *host) fetchBlob(ctx context.Context, d fleet.Digest) ([]byte, error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	in := &incoming{most: d.Bytes, end: make(chan string, 1)}
+	in := &incoming{most: d.Bytes, end: make(chan error, 1)}
 	h.mu.Lock()
 	h.number++
 	id := h.number
@@ -359,11 +359,8 @@ func (h *host) fetchBlob(ctx context.Context, d fleet.Digest) ([]byte, error) {
 		return nil, err
 	}
 	select {
-	case text := <-in.end:
-		if text != "" {
-			return nil, errors.New(text)
-		}
-		return in.bytes, nil
+	case err := <-in.end:
+		return in.bytes, err
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
@@ -381,7 +378,7 @@ func (h *host) takeBlob(k kind, m *message, blob []byte) error {
 	case in == nil:
 		return nil
 	case k == kindBlobEnd:
-		in.end <- m.Error
+		in.end <- m.error()
 		return nil
 	case int64(len(in.bytes)+len(blob)) > in.most:
 		return fmt.Errorf("found more than %d bytes of a blob, want %d", len(in.bytes)+len(blob)-1, in.most)

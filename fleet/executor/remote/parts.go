@@ -117,6 +117,13 @@ func (r *Remote) concludes(p *placed, j *executor.Job, began bool, o *executor.O
 		return
 	case began:
 		r.judge(p, circuit.Succeeded, nil)
+	case o.Own:
+		r.judge(p, circuit.Neither, nil)
+		r.mu.Lock()
+		at := p.part
+		r.mu.Unlock()
+		r.failedAt(j, at) // another one may do: a folder that isn't there may be elsewhere
+		return
 	default:
 		r.judge(p, circuit.HasFailed, errors.New(oneLine(e.Message, fleet.MaxReason)))
 	}

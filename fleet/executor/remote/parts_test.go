@@ -3,6 +3,7 @@
 package remote_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -121,6 +122,79 @@ func stops(t *testing.T, e *remote.Remote, j *executor.Job) {
 	t.Helper()
 	if err := runs(t, e, j).Stop(t.Context()); err != nil {
 		t.Error(err)
+	}
+	if err := e.Release(j); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestOwnErrors: what is the experiment's own keeps no machine from what others have submitted: a place of its own that
+// can't be used, a scenario that isn't in the store any more.
+// A place of the group's counts.
+func TestOwnErrors(t *testing.T) {
+	lost := digest("nobody has this")
+	o := options(t)
+	work := filepath.Join(t.TempDir(), "work")
+	o.Machines = []remote.Machine{{Name: "a", Slots: 4, Command: hostCommand(work)},
+		{Name: "b", Slots: 4, Command: hostCommand(work)}}
+	o.Fetch = func(ctx context.Context, d fleet.Digest) ([]byte, error) {
+		if d == lost {
+			return nil, fmt.Errorf("the blob: %w", fleet.ErrNoBlob)
+		}
+		return fetch(ctx, d)
+	}
+	e := open(t, o)
+	defer closes(t, e)
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wrong := func(name string, own bool) *executor.Job {
+		j := newJob(t, name)
+		j.Place, j.OwnPlace = filepath.Join(file, "place"), own
+		return j
+	}
+	away := func() map[string]string {
+		var v fleet.Vitals
+		e.Vitals(&v)
+		return v.Away
+	}
+	for n := range 8 {
+		j := newJob(t, fmt.Sprint("lost", n))
+		j.Text = lost
+		if err := e.Prepare(t.Context(), j); !executor.IsOwn(err) {
+			t.Fatalf("found %v, want an error of the experiment", err)
+		}
+		endsOwn(t, e, wrong(fmt.Sprint("wrong", n), true), true)
+	}
+	if all := away(); all != nil {
+		t.Errorf("found %v behind faults of experiments", all)
+	}
+	for n := range 8 { // each of the group's place is that of all
+		endsOwn(t, e, wrong(fmt.Sprint("group", n), false), false)
+	}
+	if all := away(); len(all) == 0 {
+		t.Error("machines that reach no place of the group are given more")
+	}
+}
+
+// endsOwn has a job fail before it does anything, by a fault of the experiment or of the machine.
+func endsOwn(t *testing.T, e *remote.Remote, j *executor.Job, own bool) {
+	t.Helper()
+	err := e.Prepare(t.Context(), j)
+	if refused := (*executor.RefusedError)(nil); !own && errors.As(err, &refused) {
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := e.Start(j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends(t, r)
+	if out := r.Outcome(); out.Own != own || own && (out.Behind != "" || out.Elsewhere) {
+		t.Errorf("found %+v, want an error of the experiment: %v", out, own)
 	}
 	if err := e.Release(j); err != nil {
 		t.Error(err)

@@ -24,7 +24,7 @@ import (
 // sends ends with a line's end, since srun passes on whole lines only.
 const (
 	preamble = "\x00disco-host\n"
-	protocol = 3 // rises with each change that older programs don't understand
+	protocol = 4 // rises with each change that older programs don't understand
 
 	frameMax    = 2 << 20   // bytes of kind and message; a job's text is bounded by what a store takes, 1 MB
 	chunkBytes  = 256 << 10 // of a blob, so that what is urgent passes between two of them
@@ -46,10 +46,10 @@ const (
 	kindRelease                 // Job
 	kindSweep
 	kindClose
-	kindAnswer   // host: ID of the request, Error, Ended
+	kindAnswer   // host: ID of the request, Error, Own, Ended
 	kindFetch    // host: ID, Digest
 	kindBlob     // agent: bytes
-	kindBlobEnd  // agent: ID, Error
+	kindBlobEnd  // agent: ID, Error, Own
 	kindProgress // host: Name, Progress, Output
 	kindDone     // host: Name, Progress, Output, Outcome
 )
@@ -66,6 +66,7 @@ type message struct {
 	Outcome  *executor.Outcome `json:"outcome,omitempty"`
 	Ended    int               `json:"ended,omitempty"`
 	Error    string            `json:"error,omitempty"`
+	Own      bool              `json:"own,omitempty"` // Error is an executor.OwnError
 }
 
 // hello is how both begin.
@@ -212,7 +213,7 @@ func (c *conn) write(b []byte) error {
 func (c *conn) sendBlob(id uint64, blob []byte, err error) {
 	m := &message{ID: id}
 	if err != nil {
-		m.Error = clip(err.Error(), fleet.MaxReason)
+		m.Error, m.Own = clip(err.Error(), fleet.MaxReason), errors.Is(err, fleet.ErrNoBlob)
 	}
 	for len(blob) > 0 && m.Error == "" {
 		n := min(len(blob), chunkBytes)

@@ -200,7 +200,7 @@ func (r *Remote) Prepare(ctx context.Context, j *executor.Job) error {
 			return nil
 		}
 		r.giveBack(ctx, j, p)
-		if ctx.Err() != nil || !fetched {
+		if ctx.Err() != nil || !fetched || executor.IsOwn(err) {
 			r.judge(p, circuit.Neither, nil)
 			return fmt.Errorf("remote: preparing %s: %w", j.Name(), err)
 		}
