@@ -59,7 +59,8 @@ func TestCauseOf(t *testing.T) {
 			t.Errorf("%v: found nothing about a place", err)
 		}
 	}
-	for err, want := range map[error]bool{fmt.Errorf("run: %w", &launch.MemoryError{}): true, &launch.FileError{}: false} {
+	for err, want := range map[error]bool{fmt.Errorf("run: %w", &launch.MemoryError{}): true,
+		&launch.FileError{}: false} {
 		if e := failedEvent(err); e.Memory != want || e.Cause != causeMachine {
 			t.Errorf("%v: found %+v, want memory %v", err, e, want)
 		}

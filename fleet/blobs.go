@@ -125,8 +125,8 @@ func (c *Client) Blob(ctx context.Context, d Digest) ([]byte, error) {
 		data = append(data, part...)
 	}
 	if is := digestOf(data); is != d {
-		return nil, fmt.Errorf("the blob %s of %d bytes: %w: found one with the digest %s: the store's data was changed",
-			d.SHA256, d.Bytes, ErrNoBlob, is.SHA256)
+		return nil, fmt.Errorf("the blob %s of %d bytes: %w: found one with the digest %s: the store's data was "+
+			"changed", d.SHA256, d.Bytes, ErrNoBlob, is.SHA256)
 	}
 	return data, nil
 }

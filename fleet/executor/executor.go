@@ -147,7 +147,8 @@ func NewJob(spec *fleet.Spec, a fleet.AttemptID, place string) (*Job, error) {
 	}
 	j := &Job{Experiment: spec.ID, Attempt: a, File: filepath.Base(step.File), Text: step.Text,
 		Attachments: step.Attachments, Args: slices.Clone(step.Args), Replications: step.Replications,
-		Workers: step.Workers, Place: place, OwnPlace: spec.Place != "", Figures: slices.Concat(step.Wanted(), step.Figures)}
+		Workers: step.Workers, Place: place, OwnPlace: spec.Place != "",
+		Figures: slices.Concat(step.Wanted(), step.Figures)}
 	if step.From != "" {
 		from, err := spec.StepOf(step.From)
 		if err != nil {
@@ -189,7 +190,8 @@ func (j *Job) checkFiles() error {
 	for name := range files {
 		for _, part := range strings.Split(name, "/") {
 			if len(part) > nameMost || strings.Contains(part, "\x00") {
-				return fmt.Errorf("found a file with the name %.80q, want at most %d bytes, without NUL", part, nameMost)
+				return fmt.Errorf("found a file with the name %.80q, want at most %d bytes, without NUL", part,
+					nameMost)
 			}
 		}
 		for dir := filepath.Dir(name); dir != "."; dir = filepath.Dir(dir) {

@@ -10,8 +10,8 @@ import (
 	"github.com/disco-sim/disco/fleet/executor"
 )
 
-// TestJobFiles: files that can't lie below one folder are refused before a machine tries to write them, and those of one
-// name with the same bytes aren't.
+// TestJobFiles: files that can't lie below one folder are refused before a machine tries to write them, and those of
+// one name with the same bytes aren't.
 func TestJobFiles(t *testing.T) {
 	text, other := fleet.Digest{SHA256: "a"}, fleet.Digest{SHA256: "b"}
 	for _, c := range []struct {

@@ -158,15 +158,16 @@ func Check(address string, below int) error {
 	return err
 }
 
-// checkBucket refuses what no bucket can be called: Amazon's rules are in its user guide, "General purpose bucket naming
-// rules" (https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html, read in 2026), and other stores
-// have taken them over. The client refuses . beside -, too. Names that are reserved (beginning with xn-- or sthree-,
-// ending with -s3alias and the like) are left to the store: by some of them buckets are reached.
+// checkBucket refuses what no bucket can be called: Amazon's rules are in its user guide, "General purpose bucket
+// naming rules" (https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html, read in 2026), and
+// other stores have taken them over. The client refuses . beside -, too. Names that are reserved (beginning with xn-- or
+// sthree-, ending with -s3alias and the like) are left to the store: by some of them buckets are reached.
 func checkBucket(name string) error {
 	err := s3utils.CheckValidBucketNameStrict(name)
 	if err != nil {
 		return fmt.Errorf("found the bucket %.80q (%w), want a name of 3 to 63 lower-case letters, digits, dots and "+
-			"hyphens, with a letter or digit at both ends, no dot beside a dot or a hyphen, and no IP address", name, err)
+			"hyphens, with a letter or digit at both ends, no dot beside a dot or a hyphen, and no IP address", name,
+			err)
 	}
 	return nil
 }
