@@ -160,8 +160,8 @@ func Check(address string, below int) error {
 
 // checkBucket refuses what no bucket can be called: Amazon's rules are in its user guide, "General purpose bucket
 // naming rules" (https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html, read in 2026), and
-// other stores have taken them over. The client refuses . beside -, too. Names that are reserved (beginning with xn-- or
-// sthree-, ending with -s3alias and the like) are left to the store: by some of them buckets are reached.
+// other stores have taken them over. The client refuses . beside -, too. Names that are reserved (beginning with xn--
+// or sthree-, ending with -s3alias and the like) are left to the store: by some of them buckets are reached.
 func checkBucket(name string) error {
 	err := s3utils.CheckValidBucketNameStrict(name)
 	if err != nil {
