@@ -160,7 +160,7 @@ func (s *Security) connect(raw net.Conn, address string, messageBytesMax int) (*
 	cc, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) {
 			if once.Swap(true) {
-				return nil, errors.New("a connection is made once")
+				return nil, errors.New("the connection is over, and is made once")
 			}
 			return w, nil
 		}), grpc.WithDisableRetry(), grpc.WithDisableServiceConfig(), grpc.WithDisableHealthCheck(),
@@ -182,7 +182,12 @@ func (c *AgentConn) Explain(ctx context.Context, err error) error {
 		return unreached(ctx, err, c.Address)
 	case !ok:
 	case s.Code() == codes.Unavailable:
-		err = c.watched.reason(err)
+		first := c.watched.first.Load()
+		if first == nil || errors.Is(*first, net.ErrClosed) { // gRPC gives it up for what was said, or wasn't
+			return &RefusedError{fmt.Errorf("machine %s: its agent is ending or stopped, or it isn't one of disco (%s)",
+				c.Address, s.Message())}
+		}
+		err = *first
 	case s.Code() == codes.Unimplemented:
 		return &RefusedError{fmt.Errorf("machine %s: it has gRPC, but is no agent of this version of disco (%s)",
 			c.Address, s.Message())}
@@ -238,7 +243,7 @@ func (e *RefusedError) Unwrap() error { return e.reason }
 func (s *Security) explainAgent(err error, address string) error {
 	var late interface{ Timeout() bool }
 	switch {
-	case errors.Is(err, net.ErrClosed), errors.As(err, &late) && late.Timeout():
+	case errors.As(err, &late) && late.Timeout():
 		return fmt.Errorf("machine %s says nothing: it isn't an agent of disco, or is stopped (%w)", address, err)
 	case !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE):
 		err = fmt.Errorf("machine %s: %w", address, err)

@@ -88,7 +88,7 @@ func (d *Dialer) agree(raw net.Conn) (*dialled, error) {
 	cc, err := grpc.NewClient("passthrough:///"+d.Address, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) {
 			if once.Swap(true) {
-				return nil, errors.New("a connection is made once")
+				return nil, errors.New("the connection is over, and is made once")
 			}
 			return w, nil
 		}), grpc.WithDisableRetry(), grpc.WithDisableServiceConfig(), grpc.WithDisableHealthCheck(),
@@ -122,7 +122,9 @@ func (d *Dialer) agree(raw net.Conn) (*dialled, error) {
 	return c, nil
 }
 
-// watched is a connection that keeps the first error of reading: gRPC puts it into words of its own.
+// watched is a connection that keeps its first error: gRPC puts it into words of its own. That may be one of writing,
+// after which gRPC closes the connection: reading then only says that it was closed here, unless it had come to the
+// other side's end before.
 type watched struct {
 	net.Conn
 	first atomic.Pointer[error]
@@ -131,12 +133,23 @@ type watched struct {
 // Read is the connection's.
 func (w *watched) Read(b []byte) (int, error) {
 	n, err := w.Conn.Read(b)
-	if err != nil && w.first.Load() == nil {
-		first := err // err itself would be allocated by each call
-		w.first.CompareAndSwap(nil, &first)
+	if err != nil {
+		w.keep(err)
 	}
 	return n, err
 }
+
+// Write is the connection's.
+func (w *watched) Write(b []byte) (int, error) {
+	n, err := w.Conn.Write(b)
+	if err != nil {
+		w.keep(err)
+	}
+	return n, err
+}
+
+// keep keeps an error, unless there was one before. It is called for errors only: err is allocated.
+func (w *watched) keep(err error) { w.first.CompareAndSwap(nil, &err) }
 
 // reason is that error, or gRPC's.
 func (w *watched) reason(err error) error {
