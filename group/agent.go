@@ -166,7 +166,11 @@ func agent(ctx context.Context, c *app.Call, s *metastore.Store, o cluster.Optio
 		return err
 	}
 	stop, err := leadFleet(joining, s, m, &o, rulesOf(c), h)
-	if err != nil {
+	switch {
+	case err == nil:
+	case ctx.Err() != nil: // it was asked to end when it had joined, and leaves
+		stop = func() {}
+	default:
 		return err
 	}
 	defer stop()
@@ -179,8 +183,10 @@ func agent(ctx context.Context, c *app.Call, s *metastore.Store, o cluster.Optio
 			left.Wait()
 		}()
 	}
-	fmt.Fprintf(c.Stdout, "%s: %s is up, with %d servers, in the group %s\n", c.Program, o.Name, o.Slots,
-		c.String("group"))
+	if err == nil {
+		fmt.Fprintf(c.Stdout, "%s: %s is up, with %d servers, in the group %s\n", c.Program, o.Name, o.Slots,
+			c.String("group"))
+	}
 	select {
 	case <-m.Done():
 		fmt.Fprintf(c.Stdout, "%s: all servers of %s have exited\n", c.Program, o.Name)
@@ -266,9 +272,9 @@ func supervise(c *app.Call, name string) error {
 	if err == nil || !ok || !state.Signaled() {
 		return groupcall.Exit(child.ProcessState.ExitCode())
 	}
-	var killed error
-	if asked.Load() != os.Signal(state.Signal()) { // else it was asked to end before it had come to heed that
-		killed = fmt.Errorf("the agent's process was ended by signal %d (%v)", state.Signal(), state.Signal())
+	killed := fmt.Errorf("the agent's process was ended by signal %d (%v)", state.Signal(), state.Signal())
+	if asked.Load() == os.Signal(state.Signal()) { // before it had come to heed that: as one that isn't up yet
+		killed = &app.Ended{Signal: state.Signal()}
 	}
 	killed = errors.Join(killed, sweepKilled(c, name))
 	return errors.Join(killed, groupcall.WithStore(c, groupcall.Looks, func(ctx context.Context,

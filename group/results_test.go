@@ -108,8 +108,24 @@ func (h *byHand) agent(name, program string, more ...string) *agentProcess {
 		more: more})
 }
 
+// upSaid is an agent's standard output. up is closed when that says that it is up.
+type upSaid struct {
+	*bytes.Buffer
+	up   chan struct{}
+	once sync.Once
+}
+
+func (s *upSaid) Write(b []byte) (int, error) {
+	n, err := s.Buffer.Write(b)
+	if strings.Contains(s.String(), " is up, with ") {
+		s.once.Do(func() { close(s.up) })
+	}
+	return n, err
+}
+
 // again starts an agent where another one was. One that ends before it is up is an error, unless the test tries again:
-// then there is another one.
+// then there is another one. Its servers alone don't say that it is up: those of one that was killed are there until
+// its session is over.
 func (h *byHand) again(was *agentProcess) *agentProcess {
 	h.Helper()
 	a := &agentProcess{h: h, name: was.name, work: was.work, program: was.program, more: was.more}
@@ -120,12 +136,18 @@ func (h *byHand) again(was *agentProcess) *agentProcess {
 		own := append(slices.Clone(in), selfProgram(h.T))
 		a.cmd.Path, a.cmd.Args = "/usr/bin/env", slices.Concat([]string{"env"}, own, a.cmd.Args[1:])
 	}
+	said := &upSaid{Buffer: a.stdout, up: make(chan struct{})}
+	a.cmd.Stdout = said
 	h.must(a.cmd.Start())
 	h.Cleanup(a.end)
 	ctx, cancel := context.WithCancel(h.ctx)
 	defer cancel()
 	up, gone := make(chan error, 1), make(chan error, 1)
 	go func() {
+		select {
+		case <-said.up:
+		case <-ctx.Done():
+		}
 		up <- h.view.Await(ctx, func() bool {
 			s, ok := h.view.Server(a.name + "-1")
 			return ok && s.State == cluster.Available
