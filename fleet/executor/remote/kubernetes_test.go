@@ -39,7 +39,7 @@ type kube struct {
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and made anew
-	pods    map[string]object
+	pods    map[string]object // which aren't changed: answers that tell them are written without mu
 	running map[string]*exec.Cmd
 	asked   []object // pods, as kubectl sent them
 }
@@ -223,7 +223,6 @@ func (k *kube) attach(w http.ResponseWriter, r *http.Request) {
 	_ = cmd.Wait() // kubectl isn't told how: the host's connection ends in any case
 	k.change(name, func() {
 		delete(k.running, name)
-		k.pods[name]["status"] = object{"phase": "Succeeded"}
 		delete(k.pods, name)
 	})
 	_, _ = channel{s, 3}.Write([]byte(`{"status":"Success"}`)) // who has gone gets nothing
