@@ -361,10 +361,9 @@ func sleep(ctx context.Context, d time.Duration) error {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
+	return context.Cause(ctx) // when the time is over as well, too
 }
 
 // Leave gives up what the servers host, and takes the member and its servers out of the store. ctx bounds that; what

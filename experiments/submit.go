@@ -150,14 +150,7 @@ func submitTries(c *app.Call, s *fleet.Submission) error {
 		wait := rand.N(time.Second << (try - 1))
 		fmt.Fprintf(c.Stderr, "%s: submit: %v: it is tried again in %v (%d of %d)\n", c.Program, err,
 			wait.Round(time.Millisecond), try+1, submitTriesMost)
-		ctx, undo := c.Interruptible()
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-		}
-		err = context.Cause(ctx)
-		undo()
-		if err != nil {
+		if err = interruptedIn(c, wait); err != nil {
 			return err
 		}
 	}

@@ -64,17 +64,24 @@ func followed(c *app.Call, f func(ctx context.Context, fl *fleet.Client, e *flee
 
 // pause waits for the next look, or a signal, or that nobody reads any more.
 func pause(c *app.Call) error {
-	ctx, undo := c.Interruptible()
-	defer undo()
 	if c.Unread() {
 		return app.ErrUnread
 	}
+	return interruptedIn(c, lookPeriod)
+}
+
+// interruptedIn waits. A signal ends that, and is the error, also when it comes together with the end of the time.
+func interruptedIn(c *app.Call, d time.Duration) error {
+	ctx, undo := c.Interruptible()
 	select {
-	case <-time.After(lookPeriod):
-		return nil
+	case <-time.After(d):
 	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
+	undo() // what has come until then is taken
+	if ended := (*app.Ended)(nil); errors.As(context.Cause(ctx), &ended) {
+		return ended
+	}
+	return nil
 }
 
 // withExperiment runs a command for the experiment that it names.

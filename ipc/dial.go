@@ -131,10 +131,9 @@ func sleep(ctx context.Context, d time.Duration) error {
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-		return ctx.Err()
 	case <-timer.C:
-		return nil
 	}
+	return ctx.Err() // when the time is over as well, too
 }
 
 // dialing is one Dial, of one attempt or several. It owns the memory until a Sender does.

@@ -341,17 +341,17 @@ func withUnknown(err error, unknown bool) error {
 }
 
 // pause waits before something is tried again, for a random time that doubles with each try: 1 ms to 256 ms at most. So
-// of several that change the same key at the same time, one comes through. It fails when the context ends.
+// of several that change the same key at the same time, one comes through. It fails when the context has ended, also
+// when the time is over as well: nothing is tried again for a call that was given up.
 func pause(ctx context.Context, try int) error {
 	limit := time.Millisecond << min(try, 8)
 	timer := time.NewTimer(rand.N(limit))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
+	return context.Cause(ctx)
 }
 
 // PutEphemeral creates a key that lives as long as the session that it returns: it is gone as soon as that is lost. The

@@ -84,6 +84,8 @@ func (c *Client) do(ctx context.Context, ask *request) (r reply, err error) {
 		case <-c.closed:
 			return r, metastore.ErrClosed
 		case <-ctx.Done():
+		}
+		if ctx.Err() != nil { // also when the gap is over as well
 			return r, fmt.Errorf("%w: the door %s: tried for %v: %w", metastore.ErrUnavailable, c.address,
 				time.Since(began).Round(time.Millisecond), err)
 		}

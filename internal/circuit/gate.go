@@ -82,11 +82,15 @@ func (g *Gate) Pass(ctx context.Context, end <-chan struct{}, what Tries) (*Try,
 		case <-timer.C:
 		case <-turned:
 		case <-ctx.Done():
-			timer.Stop()
+		case <-end:
+		}
+		timer.Stop()
+		select { // what has ended counts when its turn has come as well
+		case <-ctx.Done():
 			return nil, why
 		case <-end:
-			timer.Stop()
 			return nil, why
+		default:
 		}
 	}
 	return &Try{}, nil

@@ -214,12 +214,16 @@ func (b *Backend) pause(ctx context.Context, n int, late bool, began time.Time, 
 	defer timer.Stop()
 	select {
 	case <-b.ended.Done():
-		return metastore.ErrClosed
 	case <-ctx.Done():
-		return b.unavailable(ctx, began, err)
 	case <-timer.C:
-		return nil
 	}
+	switch { // what has ended counts when the time is over as well
+	case b.ended.Err() != nil:
+		return metastore.ErrClosed
+	case ctx.Err() != nil:
+		return b.unavailable(ctx, began, err)
+	}
+	return nil
 }
 
 // reason is why a request had no connection, or else what its error says.

@@ -126,12 +126,11 @@ func (f *feed) rest(ctx context.Context) error {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-f.closed:
+	case <-f.closed: // Next sees that, and the next one
 	case <-f.b.closed:
 	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
-	return nil // Next sees what has ended
+	return context.Cause(ctx)
 }
 
 // differs notes a state, and tells whether it isn't the last one.

@@ -325,8 +325,10 @@ func (b *Backend) connect(ctx context.Context, l, before *link) (*conn, *bufio.R
 		limit, pause = min(2*limit, 5*time.Second), min(2*pause, l.ttl/8, time.Second)
 		select {
 		case <-ctx.Done():
-			return nil, nil, ctx.Err()
 		case <-time.After(pause/2 + rand.N(pause)):
+		}
+		if ctx.Err() != nil {
+			return nil, nil, ctx.Err()
 		}
 	}
 }

@@ -193,6 +193,8 @@ func (b *Backend) attempt(ctx context.Context, f func(c *conn) error) error {
 		case <-b.closed:
 		case <-b.wrong:
 		case <-ctx.Done():
+		}
+		if ctx.Err() != nil {
 			return b.unavailable(ctx, start, why)
 		}
 	}

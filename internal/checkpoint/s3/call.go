@@ -139,10 +139,9 @@ func pause(ctx context.Context, try int) error {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return nil
 	case <-ctx.Done():
-		return ctx.Err()
 	}
+	return ctx.Err() // when the time is over as well, too
 }
 
 type watchKey struct{}
