@@ -62,13 +62,16 @@ func TestEnding(t *testing.T) {
 	for _, s := range []*stream.Security{plain(t), secure(t, authority(t)(certs.Period(1), "127.0.0.1"))} {
 		for range 5 {
 			a := newAgent(t, "127.0.0.1:0", s, theAgent)
-			c, err := Dial(limit(t), a.address, s)
-			if err != nil {
-				t.Fatal(err)
-			}
+			var c *Client
+			await(t, "the agent is reached", func() bool { // in time: it closes what says nothing for 3 s
+				var err error
+				c, err = Dial(limit(t), a.address, s)
+				return err == nil
+			})
 			defer c.Close()
 			ended := make(chan error)
 			go func() { ended <- a.Close() }()
+			var err error
 			for err == nil {
 				_, err = c.Look(limit(t))
 			}
