@@ -38,7 +38,7 @@ type kube struct {
 	t *testing.T
 
 	mu      sync.Mutex
-	changed chan struct{} // closed and made anew
+	changed chan struct{}     // closed and made anew
 	pods    map[string]object // which aren't changed: answers that tell them are written without mu
 	running map[string]*exec.Cmd
 	asked   []object // pods, as kubectl sent them
