@@ -7,12 +7,15 @@ package shm
 import (
 	"bufio"
 	"fmt"
+	"math"
 	"os"
 	"reflect"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestHugeHeap: a heap that grows by more than the runtime had before is asked for in huge pages, and what is
@@ -36,6 +39,72 @@ func TestHugeHeap(t *testing.T) {
 		time.Sleep(2 * heapPeriod)
 	}
 	runtime.KeepAlive(all)
+}
+
+// TestReserveHeap: what the heap grows by afterwards is in huge pages, no page was taken for it, and too little, too
+// much and a process whose address space is limited reserve nothing.
+func TestReserveHeap(t *testing.T) {
+	if _, err := os.Stat("/sys/kernel/mm/transparent_hugepage"); err != nil {
+		t.Skipf("SKIPPED: %v", err)
+	}
+	mapped := func(bytes int64) uint64 {
+		before := mappedBytes()
+		ReserveHeap(bytes)
+		return mappedBytes() - before
+	}
+	for _, bytes := range []int64{-1, 0, reserveLeast - 1, AvailableBytes() * 2, math.MaxInt64} {
+		if grown := mapped(bytes); grown >= reserveLeast/2 {
+			t.Errorf("%d bytes: the heap has grown by %d", bytes, grown)
+		}
+	}
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_AS, &limit); err != nil {
+		t.Fatal(err)
+	}
+	limited := limit
+	limited.Cur = min(limit.Max, 1<<50)
+	if err := unix.Setrlimit(unix.RLIMIT_AS, &limited); err != nil {
+		t.Fatal(err)
+	}
+	if grown := mapped(256 << 20); grown >= reserveLeast/2 {
+		t.Errorf("with a limit the heap has grown by %d", grown)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_AS, &limit); err != nil {
+		t.Fatal(err)
+	}
+	const bytes = 256 << 20
+	before := residentBytes(t)
+	ReserveHeap(bytes)
+	if taken := residentBytes(t) - before; taken > bytes/4 {
+		t.Errorf("it took %d bytes", taken)
+	}
+	var all [][]byte
+	huge := 0
+	for range 24 {
+		mem := make([]byte, 4<<20)
+		mem[0] = 1
+		if all = append(all, mem); hasFlag(t, reflect.ValueOf(mem).Pointer(), "hg") {
+			huge++
+		}
+	}
+	runtime.KeepAlive(all)
+	if huge < 20 {
+		t.Errorf("%d of 24 are in huge pages", huge)
+	}
+}
+
+// residentBytes is what this process has in memory.
+func residentBytes(t *testing.T) int64 {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var size, resident int64
+	if _, err := fmt.Sscan(string(text), &size, &resident); err != nil {
+		t.Fatal(err)
+	}
+	return resident * int64(os.Getpagesize())
 }
 
 // hasFlag tells whether the mapping with an address has a flag of /proc/PID/smaps.

@@ -5,6 +5,8 @@
 package shm
 
 import (
+	"runtime"
+	"runtime/debug"
 	"runtime/metrics"
 	"time"
 	"unsafe"
@@ -19,6 +21,9 @@ const (
 
 	// heapPeriod is how often a heap that grows is looked at: what it has taken meanwhile has small pages.
 	heapPeriod = 10 * time.Millisecond
+
+	// reserveLeast is the least that ReserveHeap reserves.
+	reserveLeast = 32 << 20
 )
 
 // HugeHeap asks for huge pages for what the garbage-collected heap of this process grows by, once it has 64 MiB, until
@@ -48,6 +53,30 @@ func HugeHeap() (stop func()) {
 		close(ending)
 		<-ended
 	}
+}
+
+// ReserveHeap has the Go runtime get so many bytes of address space for its heap now, and asks for huge pages for them.
+// No page is taken before the heap has something there. It is for programs that know how much they will have for long,
+// which they reach in no order: at random places of 200 MB, with small pages, the processor looks for an address's page
+// as long as for what is there. Less than reserveLeast, which its caches of pages hold, isn't worth it, and nothing is
+// reserved then; neither is more than the machine has left. A system without huge pages does without. Call it before
+// the heap is large: it collects garbage.
+func ReserveHeap(bytes int64) {
+	if bytes < reserveLeast || bytes > AvailableBytes() || limitsAddresses() {
+		return
+	}
+	mem := make([]byte, bytes) // as a rule fresh from the system: then the runtime doesn't write zeros
+	first := (uintptr(unsafe.Pointer(&mem[0])) + hugePageBytes - 1) &^ (hugePageBytes - 1)
+	_, _, _ = unix.Syscall(unix.SYS_MADVISE, first, uintptr(bytes)&^(hugePageBytes-1)-hugePageBytes, unix.MADV_HUGEPAGE)
+	runtime.KeepAlive(mem)
+	debug.FreeOSMemory() // the heap's again, and the runtime knows that no page of it is taken
+}
+
+// limitsAddresses tells whether somebody has limited the address space of this process (ulimit -v): then no more of it
+// is taken than is needed.
+func limitsAddresses() bool {
+	var limit unix.Rlimit
+	return unix.Getrlimit(unix.RLIMIT_AS, &limit) != nil || limit.Cur != unix.RLIM_INFINITY
 }
 
 // mappedBytes is what the Go runtime has of the system: at least the heap.

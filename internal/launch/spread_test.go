@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/disco-sim/disco/internal/launch/launchtest"
@@ -43,6 +44,44 @@ func TestSpreadReplications(t *testing.T) {
 		}
 	}
 	nothingLeft(t, t.TempDir())
+}
+
+// Each process is told what its share of the nodes is expected to take of its heap; of several workers in one process
+// the first one is told all of it, and nobody is where nodes may leave memory.
+func TestHeapBytes(t *testing.T) {
+	shares := func(transport string, workers int, resident int64) (bytes []int64, sum int64) {
+		cfg := config(transport, workers, "model: phold\nlps: 1000\nlookahead: 1\nend: 2\n")
+		cfg.Tuning.Resident = resident
+		l, err := Prepare(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ws := &workerSet{launch: l, index: 0, plan: l.planOf(0)}
+		for w := range workers {
+			bytes = append(bytes, ws.setup(w).Setup.HeapBytes)
+			sum += bytes[w]
+		}
+		return bytes, sum
+	}
+	_, alone := shares(TransportShm, 1, 0)
+	if alone < 1000*engineBytes {
+		t.Fatalf("one worker's heap is expected to take %d bytes, want %d for its nodes alone", alone, 1000*engineBytes)
+	}
+	for _, c := range []struct {
+		transport string
+		resident  int64
+		want      func(bytes []int64, sum int64) bool
+	}{
+		{TransportShm, 0, func(bytes []int64, sum int64) bool {
+			return slices.Min(bytes) > sum/6 && sum > alone && sum < alone+3*processBytes
+		}},
+		{TransportInproc, 0, func(bytes []int64, sum int64) bool { return bytes[0] == sum && sum > alone }},
+		{TransportShm, 1 << 20, func(_ []int64, sum int64) bool { return sum == 0 }},
+	} {
+		if bytes, sum := shares(c.transport, 3, c.resident); !c.want(bytes, sum) {
+			t.Errorf("%s, %d bytes resident: %d, %d in all; one worker: %d", c.transport, c.resident, bytes, sum, alone)
+		}
+	}
 }
 
 // Workers are told to give their processor away while they wait where more of them wait for each other than can run at

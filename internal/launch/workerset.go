@@ -260,6 +260,7 @@ func (ws *workerSet) setup(index int) *worker.Message {
 		OneProcess: l.cfg.Transport == TransportInproc,
 		Crowded:    l.crowded(&ws.plan, ws.plan.Machine[index]),
 		Delay:      l.delay(&ws.plan),
+		HeapBytes:  l.heapBytes(index),
 	}
 	if ws.rebalancing != nil {
 		setup.Shards = ws.rebalancing.of
@@ -281,6 +282,25 @@ func (l *Launch) tuning() worker.Tuning {
 		t.Resident = max(1, t.Resident/int64(l.sets)) // each set has all nodes
 	}
 	return t
+}
+
+// heapBytes is what the process of a set's worker is expected to take of its heap. Workers of one process have one.
+func (l *Launch) heapBytes(index int) int64 {
+	if l.cfg.Tuning.Resident > 0 {
+		return 0 // memory is short
+	}
+	all := l.footprint.heaps(l.placement.Nodes)
+	if l.cfg.Transport != TransportInproc {
+		return int64(all[index])
+	}
+	if index > 0 {
+		return 0
+	}
+	sum := 0.0
+	for _, bytes := range all {
+		sum += bytes
+	}
+	return int64(sum)
 }
 
 // updateProgress records how far the set is.

@@ -205,6 +205,10 @@ type Setup struct {
 	// Crowded: more threads of the run wait for each other than there are processors, so that
 	// one that spins would keep another from working.
 	Crowded bool
+
+	// HeapBytes is what this process is expected to take of its heap for nodes and what is pending for them; 0: it
+	// isn't known, or another worker of this process has all of it.
+	HeapBytes int64
 }
 
 // Journal is a trace that has the data of events and what activations did, for all that is selected.

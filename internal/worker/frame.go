@@ -205,6 +205,7 @@ func (s *Setup) fields(c *wire.Codec) {
 	c.Float(&s.Delay)
 	wire.Uint32s(c, &s.Shards)
 	c.Float(&s.ShardsHalf)
+	c.Int64(&s.HeapBytes)
 }
 
 func (j *Journal) fields(c *wire.Codec) {

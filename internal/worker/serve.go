@@ -100,6 +100,7 @@ func (s *server) serve(reg scenario.Registry, attach Attach) error {
 	// A model that writes into memory which it got for reading is to be named, like one
 	// that panics by itself.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	shm.ReserveHeap(first.Setup.HeapBytes)
 	run, err := newReplications(first.Setup, reg, attach)
 	if err != nil {
 		return err
