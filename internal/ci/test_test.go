@@ -28,8 +28,15 @@ func TestOther(t *testing.T) {
 var canaries = map[string]string{
 	"good": "", "bad": `t.Fatal("always")`, "syntax": "+",
 	"once": failsOnce(`t.Fatal("late")`), "two": failsOnce(`t.Fatal("late")`), "three": failsOnce(`t.Fatal("late")`),
-	"four": failsOnce(`t.Fatal("late")`), "hash": failsOnce(`t.Fatal("trace hash")`),
+	"four":   failsOnce(`t.Fatal("late")`),
 	"dies":   failsOnce(`panic("late")`),
+	"hash":   failsOnce(`t.Errorf("%s: hash %s, want %s", "ring", "00c0ffee00c0ffee", "00c0ffee00c0ffef")`),
+	"hashes": failsOnce(`t.Run("part", func(t *testing.T) { t.Error("another hash, or other events") })`),
+	"lines":  failsOnce(`t.Error("found:\ntrace hash: 0xc0ffee00c0ff\nwant:\ntrace hash: 0xc0ffee00c0fe")`),
+	"field": `type out struct { TraceHash, trace_hash string }
+		` + failsOnce(`t.Errorf("%+v, %+v, want an end", out{"00c0ffee00c0ffee", ""}, out{"00c0ffee00c0ffef", "none"})`),
+	"early": `println("hashes differ"); t.Run("part", func(t *testing.T) { t.Log("hashes differ") })
+		` + failsOnce(`t.Errorf("interrupted %v, hash %q, want hash %s", true, "", "00c0ffee00c0ffee")`),
 	"some":   `t.Run("part", func(t *testing.T) { ` + failsOnce(`t.Error("late")`) + ` })` + onlyOnce,
 	"leaves": `println("leaktest: beside what failed"); ` + failsOnce(`t.Fatal("late")`) + onlyOnce,
 	"long": `for range 3000 { println("noise") }; t.Run("part", func(t *testing.T) { t.Error("wrong") })
@@ -59,7 +66,10 @@ func TestTestScript(t *testing.T) {
 		{"bad", "true", false, "tested again, alone: m/bad", "PASSED ALONE"},
 		{"once bad", "true", false, "tested again", "PASSED ALONE"},
 		{"once two three four", "true", false, "FAIL\tm/four", "again"},
-		{"hash", "true", false, "trace hash", "again"},
+		{"hash", "true", false, "ring: hash", "again"},
+		{"hashes", "true", false, "another hash", "again"},
+		{"lines", "true", false, "trace hash", "again"},
+		{"field early", "true", true, "PASSED ALONE: --- FAIL: TestIt", ""},
 		{"dies", "true", false, "panic: late", "again"},
 		{"once syntax", "true", false, "setup failed", "again"},
 		{"bad long", "", false, "", ""},

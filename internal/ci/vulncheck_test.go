@@ -34,7 +34,10 @@ func TestVulncheckScript(t *testing.T) {
 		"a broken list":     {"echo '" + failed + "invalid character'; exit 1", "", false, "invalid character"},
 		"found, and quoted": {"echo Vulnerability 1; echo '  " + offline + "'; exit 3", "", false, "Vulnerability 1"},
 		"no answer":         {"exec sleep 60", "VULNTIME=1", true, "SKIPPED"},
-		"no tool":           {"", "", false, "no such tool"},
+		"not called": {`[ "$1" = -scan ] && { echo of a module; exit 3; }; echo No vulnerabilities found.`, "", true,
+			"No vulnerabilities found."},
+		"lost meanwhile": {`[ "$1" = -scan ] || { echo '` + offline + `'; exit 1; }`, "VULN=required", false, "FAILED"},
+		"no tool":        {"", "", false, "no such tool"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
