@@ -91,7 +91,8 @@ vulncheck: ## known vulnerabilities in what is called; skipped where their list 
 
 .PHONY: policy
 policy: ## the house rules: who imports whom, sizes, comments, no leftovers
-	$(GO) test ./internal/policy
+	@# The flags of make unit, which has its result then.
+	$(GO) test -vet=off -timeout $(TIMEOUT) ./internal/policy
 
 .PHONY: arm64
 arm64: ## build and vet for arm64
@@ -121,15 +122,16 @@ simulate: ## simulated runs of the checked build (SCHEDULES=n SEED=n for others)
 # The race detector needs cgo, and so a C compiler. It looks for wrong orders and not
 # for wrong results, so -short again. A process under it sleeps for a second when it exits,
 # which the tests of kills would take for a slow end: atexit_sleep_ms=0.
-# Left out is what has no goroutines of its own, and takes minutes: models, whose tests call one handler after the other
-# (internal/launch, internal/worker and cmd/disco-run run all kinds with workers that are goroutines), the examples made
-# of them, and the programs that measure.
-NOT_RACED = /disco/(examples|model|perf)/
+# Left out is what has no goroutines of its own (internal/ci/raced.sh), and what takes minutes although nothing in it is
+# concurrent but what it is tested with: models, whose tests call one handler after the other (internal/launch,
+# internal/worker and cmd/disco-run run all kinds with workers that are goroutines), the examples made of them, the
+# programs that measure, and the house rules.
+NOT_RACED = /disco/(examples|model|perf|internal/policy)(/|$$)
 .PHONY: race
 race: ## short tests under the race detector, where there is a C compiler
 	@cc=$$($(GO) env CC); \
 	if command -v $${cc%% *} >/dev/null 2>&1; then \
-		packages=$$($(GO) list ./... | grep -Ev '$(NOT_RACED)') && GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 \
+		packages=$$(GO=$(GO) sh internal/ci/raced.sh '$(NOT_RACED)') && GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 \
 		PACKAGES=$$packages GO=$(GO) sh internal/ci/test.sh -timeout $(TIMEOUT) -race -short; \
 	else \
 		echo "SKIPPED: the tests under the race detector, because there is no C compiler ($$cc)"; \

@@ -134,6 +134,9 @@ func TestAntithetic(t *testing.T) {
 		t.Errorf("five replications are %d samples, intervals have %d, want 3: two pairs and one",
 			r.Samples, r.Statistic("q/wait").Mean.N)
 	}
+	if testing.Short() {
+		return // what follows are figures, the same in every build
+	}
 	for name, most := range map[string]float64{"q/present": 0.85, "q/served": 0.65} {
 		alone, _ := means(t, single, name, 1, 300, 2)
 		pairs, _ := means(t, paired, name, 1, 300, 2)
@@ -151,6 +154,9 @@ func TestAntithetic(t *testing.T) {
 // Variants of a model see the same arrivals and services where they have the same seed, so what differs between them
 // is known better.
 func TestCommonRandomNumbers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("figures, the same in every build")
+	}
 	const experiments = 100
 	slow, fast := model(t, 300, 0, queue(1, 0.7)), model(t, 300, 0, queue(1, 0.65))
 	a, _ := means(t, slow, "q/wait", 1, experiments, 1)
