@@ -5,6 +5,7 @@ package docs
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -170,13 +171,36 @@ func clone(t *testing.T) string {
 // the profile of cmd/disco-run all packages need to be compiled once only.
 const goFlags = "GOFLAGS=-trimpath -pgo=off"
 
+// programs are those that make build makes, once they are built: with goFlags they are the same in each clone.
+var programs map[string][]byte
+
 // built is a clone with the programs that make build makes.
 func built(t *testing.T) string {
 	t.Helper()
 	dir := clone(t)
+	bin := filepath.Join(dir, "bin")
+	for name, text := range programs {
+		if err := errors.Join(os.MkdirAll(bin, 0o777), os.WriteFile(filepath.Join(bin, name), text, 0o777)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if programs != nil {
+		return dir
+	}
 	if status, out := shell(t, dir, "go build -buildvcs=false -o bin/ ./cmd/..."); status != 0 {
 		t.Fatalf("the programs can't be built:\n%s", out)
 	}
+	entries, err := os.ReadDir(bin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make(map[string][]byte)
+	for _, e := range entries {
+		if all[e.Name()], err = os.ReadFile(filepath.Join(bin, e.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	programs = all
 	return dir
 }
 

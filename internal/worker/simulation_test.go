@@ -157,7 +157,7 @@ func TestSimulation(t *testing.T) {
 	case race.Enabled:
 		n = 50
 	case testing.Short() && interleave.Enabled:
-		n = 100 // make simulate has 2,000 of the same seeds and build
+		n = 2000 // the gate runs no others of this build
 	case testing.Short():
 		n = 500
 	default:
