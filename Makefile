@@ -112,12 +112,15 @@ checked: ## the tests of the checked build
 	@packages=$$(GO=$(GO) sh internal/ci/tagged.sh invariants) && \
 		PACKAGES=$$packages GO=$(GO) sh internal/ci/test.sh -timeout $(TIMEOUT) -short -tags invariants
 
-# docs/simulation-testing.md. Failures print the seed that replays them. `make checked` runs as many of the same seeds.
-SCHEDULES ?= 2000
+# docs/simulation-testing.md. Failures print the seed that replays them. The gate runs some thousand of the same seeds,
+# with the other tests of internal/worker.
+SCHEDULES ?= 8000
 SEED      ?= 1
 .PHONY: simulate
-simulate: ## simulated runs of the checked build alone, not part of the gate (SCHEDULES=n SEED=n for others)
-	$(GO) test -tags invariants -run 'TestSimulation$$' ./internal/worker -schedules $(SCHEDULES) -seed $(SEED)
+simulate: ## many more simulated runs than the gate has, of both builds (SCHEDULES=n SEED=n for others)
+	$(GO) test -timeout 0 -run 'TestSimulation(Far|Legs|Moves)?$$' ./internal/worker -schedules $(SCHEDULES) -seed $(SEED)
+	$(GO) test -timeout 0 -tags invariants -run 'TestSimulation(Far|Legs|Moves)?$$' ./internal/worker \
+		-schedules $(SCHEDULES) -seed $(SEED)
 
 # The race detector needs cgo, and so a C compiler. It looks for wrong orders and not
 # for wrong results, so -short again. A process under it sleeps for a second when it exits,
@@ -125,8 +128,8 @@ simulate: ## simulated runs of the checked build alone, not part of the gate (SC
 # Left out is what has no goroutines of its own (internal/ci/raced.sh), and what takes minutes although nothing in it is
 # concurrent but what it is tested with: models, whose tests call one handler after the other (internal/launch,
 # internal/worker and cmd/disco-run run all kinds with workers that are goroutines), the examples made of them, the
-# programs that measure, and the house rules.
-NOT_RACED = /disco/(examples|model|perf|internal/policy)(/|$$)
+# programs that measure, the house rules, and distributions, which have one lock around a list.
+NOT_RACED = /disco/(examples|model|perf|internal/policy|sim/dist)(/|$$)
 .PHONY: race
 race: ## short tests under the race detector, where there is a C compiler
 	@cc=$$($(GO) env CC); \

@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Runs `go test FLAGS ./...`, without vet, which `make vet` is. The packages that take longest come first: one of them
-# begun last runs while all other processors wait for it. Two packages run for each processor, because tests of servers,
-# kills and limits of time wait for most of theirs. Where CI is set, tests that failed run once more, alone: tests that
-# start servers and kill processes have limits of time, and other packages' processes on the same processors have gone
-# past them. What passes then is told aloud: it is a defect of the test or of what it tests, to be found by running it
-# beside a load. All of a package is tested again where no test of it is named, or where internal/leaktest says that
-# something was left behind: it judges only tests that passed.
+# begun last runs while all other processors wait for it. Three packages run for two processors, because tests of
+# servers, kills and limits of time wait for most of theirs. Where CI is set, tests that failed run once more, alone:
+# tests that start servers and kill processes have limits of time, and other packages' processes on the same processors
+# have gone past them. What passes then is told aloud: it is a defect of the test or of what it tests, to be found by
+# running it beside a load. All of a package is tested again where no test of it is named, or where internal/leaktest
+# says that something was left behind: it judges only tests that passed.
 #
 #	GO=go             the command
 #	CI=true           test again what failed; otherwise a failure is the end
@@ -76,7 +76,7 @@ packages=$(echo "$packages" | awk -v longest="$longest" '
 	BEGIN { n = split(longest, l) }
 	{ r = n + 1; for (i = 1; i <= n; i++) if ($0 ~ "/" l[i] "$") r = i; print r, $0 }' | sort -sn -k 1,1 | cut -d " " -f 2)
 # shellcheck disable=SC2086 # one argument for each package
-tests first -p "$((2 * $(getconf _NPROCESSORS_ONLN)))" "$@" $packages && exit 0
+tests first -p "$((3 * $(getconf _NPROCESSORS_ONLN) / 2))" "$@" $packages && exit 0
 [ -n "${CI:-}" ] || fails first
 failed=$(awk '$1 == "FAIL" && NF == 3 && $3 ~ /^[0-9.]+s$/ { print $2 }' "$dir/first")
 whole=$(awk '$1 == "FAIL" && NF > 2 && $3 !~ /^[0-9.]+s$/ { print $2 }' "$dir/first")

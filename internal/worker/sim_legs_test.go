@@ -266,7 +266,7 @@ func TestSimulationLegs(t *testing.T) {
 	case testing.Short():
 		n = 150
 	default:
-		n = 2500
+		n = 1500
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	failures := 0

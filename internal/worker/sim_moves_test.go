@@ -104,7 +104,7 @@ func TestSimulationMoves(t *testing.T) {
 	case testing.Short():
 		n = 150 // as of TestSimulationLegs
 	default:
-		n = 4000
+		n = 1500
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	failures, ends, moves, bytes := 0, 0, 0, 0
