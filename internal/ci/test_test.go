@@ -34,7 +34,7 @@ var canaries = map[string]string{
 	"hashes": failsOnce(`t.Run("part", func(t *testing.T) { t.Error("another hash, or other events") })`),
 	"lines":  failsOnce(`t.Error("found:\ntrace hash: 0xc0ffee00c0ff\nwant:\ntrace hash: 0xc0ffee00c0fe")`),
 	"field": `type out struct { TraceHash, trace_hash string }
-		` + failsOnce(`t.Errorf("%+v, %+v, want an end", out{"00c0ffee00c0ffee", ""}, out{"00c0ffee00c0ffef", "none"})`),
+		` + failsOnce(`t.Errorf("%+v, %+v, want an end", out{"00c0ffee00c0ffee", ""}, out{"00c0ffee00c0ffef", "-"})`),
 	"early": `println("hashes differ"); t.Run("part", func(t *testing.T) { t.Log("hashes differ") })
 		` + failsOnce(`t.Errorf("interrupted %v, hash %q, want hash %s", true, "", "00c0ffee00c0ffee")`),
 	"some":   `t.Run("part", func(t *testing.T) { ` + failsOnce(`t.Error("late")`) + ` })` + onlyOnce,

@@ -180,7 +180,8 @@ func built(t *testing.T) string {
 	dir := clone(t)
 	bin := filepath.Join(dir, "bin")
 	for name, text := range programs {
-		if err := errors.Join(os.MkdirAll(bin, 0o777), os.WriteFile(filepath.Join(bin, name), text, 0o777)); err != nil {
+		err := errors.Join(os.MkdirAll(bin, 0o777), os.WriteFile(filepath.Join(bin, name), text, 0o777))
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
