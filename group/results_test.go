@@ -110,14 +110,14 @@ func (h *byHand) agent(name, program string, more ...string) *agentProcess {
 
 // upSaid is an agent's standard output. up is closed when that says that it is up.
 type upSaid struct {
-	*bytes.Buffer
+	text *bytes.Buffer // not embedded: it would be read into without Write
 	up   chan struct{}
 	once sync.Once
 }
 
 func (s *upSaid) Write(b []byte) (int, error) {
-	n, err := s.Buffer.Write(b)
-	if strings.Contains(s.String(), " is up, with ") {
+	n, err := s.text.Write(b)
+	if strings.Contains(s.text.String(), " is up, with ") {
 		s.once.Do(func() { close(s.up) })
 	}
 	return n, err
@@ -136,7 +136,7 @@ func (h *byHand) again(was *agentProcess) *agentProcess {
 		own := append(slices.Clone(in), selfProgram(h.T))
 		a.cmd.Path, a.cmd.Args = "/usr/bin/env", slices.Concat([]string{"env"}, own, a.cmd.Args[1:])
 	}
-	said := &upSaid{Buffer: a.stdout, up: make(chan struct{})}
+	said := &upSaid{text: a.stdout, up: make(chan struct{})}
 	a.cmd.Stdout = said
 	h.must(a.cmd.Start())
 	h.Cleanup(a.end)
