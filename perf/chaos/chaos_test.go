@@ -70,6 +70,9 @@ func TestEveryCell(t *testing.T) {
 
 // The canaries: each of these expectations is wrong, and the judge must say so.
 func TestTheJudgeFindsWhatIsWrong(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the judge is the same in every build")
+	}
 	calm := want{exit: []int{0}, sameHash: true}
 	started := func(t *try) error { return t.simulating() }
 	for _, c := range []struct {
@@ -232,6 +235,9 @@ func TestOwnMemory(t *testing.T) {
 
 // Every workload runs and is sampled.
 func TestWorkloads(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it is about what is measured")
+	}
 	g := testGround(t)
 	for _, b := range workloads {
 		samples, err := g.watch(b, 1200*time.Millisecond)
