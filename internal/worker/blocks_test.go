@@ -5,6 +5,8 @@ package worker
 import (
 	"testing"
 	"time"
+
+	"github.com/disco-sim/disco/shm"
 )
 
 // readyBlocks waits until nothing is made ready any more, and returns how many blocks are.
@@ -54,6 +56,30 @@ func TestBlockMemory(t *testing.T) {
 	m.free()
 	if len(m.mapped)+len(m.ready)+len(m.left)+m.blocks != 0 || m.refused {
 		t.Errorf("behind the end there is memory: %+v", m.mapped)
+	}
+}
+
+// TestRoomOf: what a worker may take is what the launcher says; where it is to find out itself, half of its share of
+// what its machine has left behind what all workers there are expected to take.
+func TestRoomOf(t *testing.T) {
+	left := shm.AvailableBytes()
+	for _, c := range []struct {
+		setup Setup
+		room  int64
+		want  int64
+	}{
+		{Setup{Workers: 2}, 0, 0},
+		{Setup{Workers: 2}, 1000, 1000},
+		{Setup{Workers: 2}, OwnRoom, left / 4},
+		{Setup{Workers: 4, Worker: 1, Machine: []int32{0, 0, 0, 1}}, OwnRoom, left / 6},
+		{Setup{Workers: 4, Worker: 3, Machine: []int32{0, 0, 0, 1}}, OwnRoom, left / 2},
+		{Setup{Workers: 4, Worker: 3, Machine: []int32{0, 0, 0, 1}, HeapBytes: left / 2}, OwnRoom, left / 4},
+		{Setup{Workers: 4, Worker: 3, Machine: []int32{0, 0, 0, 1}, HeapBytes: 2 * left}, OwnRoom, 0},
+	} {
+		// What is left changes meanwhile.
+		if got := c.setup.roomOf(&Prepare{Room: c.room}); got < c.want*9/10 || got > c.want*11/10 {
+			t.Errorf("%+v, room %d: found %d, want about %d", c.setup, c.room, got, c.want)
+		}
 	}
 }
 

@@ -232,9 +232,13 @@ type Prepare struct {
 	// Look has the launcher asked for a record before the outside world is asked; Keep has it keep what that answers.
 	Look, Keep bool
 
-	// Room is how many bytes the worker may take for checkpoints; 0: it isn't known, or there are none.
+	// Room is how many bytes the worker may take for checkpoints; 0: it isn't known, or there are none; OwnRoom: the
+	// worker finds out what its machine has.
 	Room int64
 }
+
+// OwnRoom is the Room of workers on other machines.
+const OwnRoom = -1
 
 // Save has a worker make its part of a checkpoint, between two legs.
 type Save struct {

@@ -19,6 +19,7 @@ import (
 	"github.com/disco-sim/disco/internal/checkpoint"
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
+	"github.com/disco-sim/disco/shm"
 )
 
 // How a worker's part of a checkpoint is made (docs/checkpoints.md, section 4):
@@ -151,6 +152,21 @@ func (s *saver) reset(room int64) {
 	s.newest, s.kept = saved{}, saved{}
 	s.room, s.wait = room, readyFirst
 	s.look = s.now().Add(s.wait)
+}
+
+// roomOf is how many bytes a replication may take for checkpoints: on another machine than the launcher's half of what
+// that will have left when all workers there have what they are expected to take.
+func (s *Setup) roomOf(p *Prepare) int64 {
+	if p.Room != OwnRoom {
+		return max(0, p.Room)
+	}
+	there := int64(s.Workers)
+	for _, m := range s.Machine { // where there are several
+		if m != s.Machine[s.Worker] {
+			there--
+		}
+	}
+	return max(0, shm.AvailableBytes()/there-s.HeapBytes) / 2
 }
 
 // How long a replication has begun when memory is first made ready for its first checkpoint, and the longest time

@@ -382,7 +382,7 @@ func (r *replications) prepare(p *Prepare) error {
 	c := r.cycle
 	defer c.spans.during(c, spans.Prepare)()
 	if r.saver != nil {
-		r.saver.reset(p.Room)
+		r.saver.reset(r.setup.roomOf(p))
 	}
 	if err := r.cycle.lanes.reset(); err != nil {
 		return err
