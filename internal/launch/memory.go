@@ -294,8 +294,8 @@ func (m *memory) room(ws *workerSet) func(w int) (direct bool, bytes int64) {
 }
 
 // ahead is how many bytes a worker of the set may take for checkpoints before a replication begins: half of what there
-// will be when the run takes what it was expected to take. 0: it isn't known, or there are none. On other machines workers
-// find out themselves, but for several sets, of which they don't know, and for Config.Memory.
+// will be when the run takes what it was expected to take. 0: it isn't known, or there are none. On other machines
+// workers find out themselves, but for several sets, of which they don't know, and for Config.Memory.
 func (m *memory) ahead(ws *workerSet) int64 {
 	if m == nil || m.sets.Load() == nil || ws.checkpointing.store == nil {
 		return 0
