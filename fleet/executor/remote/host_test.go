@@ -74,10 +74,10 @@ func ends(t *testing.T, ended chan error, want string) {
 
 // TestHostRefusesAgents whose versions are others, or who ask for what none asks for.
 func TestHostRefusesAgents(t *testing.T) {
+	newer := fmt.Sprintf(`the agent speaks version %d of the protocol (it is "v1"), this host speaks %d ("v1"): install`,
+		protocol+1, protocol)
 	for want, change := range map[string]func(h *hello){
-		`the agent speaks version 4 of the protocol (it is "v1"), this host speaks 3 ("v1"): install`: func(h *hello) {
-			h.Protocol = 4
-		},
+		newer: func(h *hello) { h.Protocol = protocol + 1 },
 		`the agent is version "v0", this host is "v1": install the same version`: func(h *hello) { h.Version = "v0" },
 		`found the mark "../x"`:      func(h *hello) { h.Mark = "../x" },
 		`the name ""`:                func(h *hello) { h.Name = "" },
