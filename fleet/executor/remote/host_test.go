@@ -74,8 +74,8 @@ func ends(t *testing.T, ended chan error, want string) {
 
 // TestHostRefusesAgents whose versions are others, or who ask for what none asks for.
 func TestHostRefusesAgents(t *testing.T) {
-	newer := fmt.Sprintf(`the agent speaks version %d of the protocol (it is "v1"), this host speaks %d ("v1"): install`,
-		protocol+1, protocol)
+	newer := fmt.Sprintf(`the agent speaks version %d of the protocol (it is "v1"), this host speaks %d ("v1"): `+
+		"install", protocol+1, protocol)
 	for want, change := range map[string]func(h *hello){
 		newer: func(h *hello) { h.Protocol = protocol + 1 },
 		`the agent is version "v0", this host is "v1": install the same version`: func(h *hello) { h.Version = "v0" },
