@@ -1,9 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Prints the packages in which the race detector can find something that it finds nowhere else: those whose own code, or
-# tests, start goroutines or guard what goroutines share, of modules, folders, but those whose paths match a pattern. A
-# package that only calls others has no race of its own: those of what it calls are found by their tests, which take
-# minutes less.
+# Prints the packages in which the race detector can find something: those whose own code, or tests, start goroutines or
+# guard what goroutines share, without those whose paths match a pattern. A package that only calls others has no race
+# of its own: those of what it calls are found by the tests of that, and whole programs take minutes to show no more.
 #
 #	internal/ci/raced.sh '/disco/(examples|model|perf)/'
 set -eu
@@ -11,6 +10,6 @@ go=${GO:-go}
 list=$($go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{.Dir}}{{end}}' ./...)
 marks='^[[:space:]]*(defer )?go ([A-Za-z_.]+[[(]|func)|[^A-Za-z]Go\(|[.]Parallel\(\)|[.]AfterFunc\(|[.]RunParallel\(|'
 marks=$marks'iter[.]Pull|"(sync|sync/atomic|net|net/http|net/http/httptest|os/signal|[a-z./]*/errgroup)"$'
-echo "$list" | grep -Ev "${1:-^$}" | while read -r package dir; do
+echo "$list" | while read -r package dir; do
 	if grep -Eqs "$marks" "$dir"/*.go; then echo "$package"; fi
-done
+done | grep -Ev "${1:-^$}"

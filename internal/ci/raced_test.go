@@ -32,7 +32,9 @@ func TestRacedScript(t *testing.T) {
 			t.Errorf("%s is among %q", p, found)
 		}
 	}
-	if found, err = list("/disco/perf/"); err != nil || slices.Contains(found, "perf/chaos") {
-		t.Errorf("without perf: %v, %q", err, found)
+	found, err = list("/disco/(perf|sim/dist)(/|$)")
+	if err != nil || slices.Contains(found, "perf/chaos") || slices.Contains(found, "sim/dist") ||
+		!slices.Contains(found, "sim") {
+		t.Errorf("without perf and sim/dist: %v, %q", err, found)
 	}
 }
