@@ -121,8 +121,15 @@ func (s *State) isOver(p *piece, until time.Duration) bool {
 }
 
 // stands is for how long a piece's simulated time has stood.
-func (s *State) stands(p *piece) time.Duration {
-	return max(progressOf(p).Still+s.unseen(p), s.now-max(p.known.moved, p.since))
+func (s *State) stands(p *piece) time.Duration { return s.now - p.stillSince() }
+
+// stillSince is since when it has, as far as is known.
+func (p *piece) stillSince() time.Duration {
+	told := p.since
+	if p.report != nil {
+		told = max(p.known.at, p.since) - p.report.Report.Progress.Still
+	}
+	return min(told, max(p.known.moved, p.since))
 }
 
 // watch holds a gang that simulates to its limits: of the attempt as a whole, and without progress.

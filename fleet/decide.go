@@ -68,9 +68,14 @@ const keepLeast = 300 * time.Second
 
 // Decide decides what a leader does at a time, by its own clock that never goes back: first the moves of pieces, which
 // are to be committed in this order, then the rest. It takes all of it for done: where something can't be done the
-// state is to be read anew. It depends on s and now alone.
+// state is to be read anew. It depends on s and now alone. What it returns holds until the next Decide of s, which takes
+// the memory.
 func Decide(s *State, now time.Duration) []Action {
-	s.now, s.moves, s.rest = now, nil, nil
+	s.now = now
+	clear(s.moves)
+	clear(s.rest)
+	s.moves, s.rest = s.moves[:0], s.rest[:0]
+	s.trim()
 	for s.due.Len() > 0 && time.Duration(s.due.First().Key) <= now {
 		_, d := s.due.Pop()
 		switch {
@@ -126,7 +131,8 @@ func Decide(s *State, now time.Duration) []Action {
 	}
 	s.keep()
 	s.noteLoad()
-	return append(s.moves, s.rest...)
+	s.moves = append(s.moves, s.rest...)
+	return s.moves
 }
 
 // move gives a piece its next value, with the report that it takes.
@@ -164,6 +170,7 @@ func (s *State) decide(p *piece) {
 		}
 		p.noted = s.now
 	}
+	s.unsettle(p)
 	s.noteReport(p)
 	defer s.age(p)
 	canceled, why := s.unwanted(p)
@@ -215,6 +222,7 @@ func (s *State) waiting(p *piece, canceled bool, why *Error) {
 	default:
 		p.queued, s.placeable = true, true
 		p.step.experiment.again.Push(0, p)
+		s.unfile(p.step.experiment)
 	}
 }
 
@@ -338,8 +346,10 @@ func (p *piece) hosts(sv *server, part int) bool {
 
 // assignment is that of a part of a piece's attempt.
 func (p *piece) assignment(part int) cluster.Assignment {
-	return cluster.Assignment{Experiment: p.step.experiment.ID,
-		Replication: AttemptID{p.id, p.Attempt}.String(), Partition: part}
+	if p.name == "" {
+		p.name = AttemptID{p.id, p.Attempt}.String()
+	}
+	return cluster.Assignment{Experiment: p.step.experiment.ID, Replication: p.name, Partition: part}
 }
 
 // ask asks a server for a state, unless it was asked a moment ago; it is asked again where it doesn't move.

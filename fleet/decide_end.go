@@ -43,6 +43,7 @@ func (s *State) stand(e *underway) {
 		return
 	}
 	e.standing, e.written, e.counted = now, true, s.now
+	s.unfile(e)
 	s.rest = append(s.rest, Action{Do: DoStand, ID: e.ID, Standing: now})
 	if now.Ended {
 		s.over(e)
@@ -135,9 +136,8 @@ func (s *State) keep() {
 		s.ended--
 		s.order = slices.Delete(s.order, i, i+1)
 		delete(s.experiments, e.ID)
-		for _, m := range s.machines {
-			delete(m.warm, e.ID)
-		}
+		s.forgo(e.demand)
+		s.ruled = slices.DeleteFunc(s.ruled, func(x *underway) bool { return x == e })
 		s.rest = append(s.rest, Action{Do: DoRemove, ID: e.ID})
 	}
 }

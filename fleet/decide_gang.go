@@ -4,6 +4,7 @@ package fleet
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,22 +13,32 @@ import (
 
 // gangNow is what a gang's servers do.
 type gangNow struct {
-	lost  []string // machines of servers that are missing, or do something else
-	why   string   // of the first
-	ended bool     // one has ended its part
-	fresh []int    // parts whose servers aren't reserved yet
-	in    map[cluster.State][]int
+	lost  []string        // machines of servers that are missing, or do something else
+	why   string          // of the first
+	ended bool            // one has ended its part
+	fresh []int           // parts whose servers aren't reserved yet
+	is    []cluster.State // of the server of each part, where that hosts it; 0: it doesn't. The next call takes it
+}
+
+// count is how many servers of a gang are in a state.
+func (c *gangNow) count(state cluster.State) (n int) {
+	for _, is := range c.is {
+		n += b2i(is == state)
+	}
+	return n
 }
 
 // call looks at the servers of a gang.
 func (s *State) call(p *piece) gangNow {
-	c := gangNow{in: map[cluster.State][]int{}}
+	c := gangNow{is: slices.Grow(s.gangIs[:0], len(p.Gang))[:len(p.Gang)]}
+	clear(c.is)
+	s.gangIs = c.is
 	for i, g := range p.Gang {
 		sv := s.servers[g.Name]
 		mine := sv != nil && sv.promised == p && sv.there
 		switch {
 		case mine && p.hosts(sv, i) && sv.State != cluster.Terminated:
-			c.in[sv.State] = append(c.in[sv.State], i)
+			c.is[i] = sv.State
 		case mine && sv.State == cluster.Broken:
 			c.lose(g, "is BROKEN: "+sv.Reason)
 		case mine && sv.Last != nil && sv.Last.Assignment == p.assignment(i):
@@ -71,7 +82,7 @@ func (s *State) gang(p *piece) {
 	}
 	p.amiss = never
 	pause := p.step.experiment.wish.Want == WantPause
-	active, paused := len(c.in[cluster.Active]), len(c.in[cluster.Paused])
+	active, paused := c.count(cluster.Active), c.count(cluster.Paused)
 	switch {
 	case p.State == Dispatched:
 		s.start(p, &c)
@@ -80,10 +91,10 @@ func (s *State) gang(p *piece) {
 	case paused == len(p.Gang) && pause:
 		s.reached(p, Paused)
 	case pause:
-		s.askAll(p, c.in[cluster.Active], cluster.Paused)
+		s.askAll(p, &c, cluster.Active, cluster.Paused)
 	default:
-		s.askAll(p, c.in[cluster.Paused], cluster.Active)
-		s.askAll(p, c.in[cluster.Ready], cluster.Active)
+		s.askAll(p, &c, cluster.Paused, cluster.Active)
+		s.askAll(p, &c, cluster.Ready, cluster.Active)
 	}
 }
 
@@ -146,7 +157,7 @@ func (s *State) start(p *piece, c *gangNow) {
 	if limit == 0 {
 		limit = startDefault
 	}
-	all, ready, active := len(p.Gang), len(c.in[cluster.Ready]), len(c.in[cluster.Active])+len(c.in[cluster.Paused])
+	all, ready, active := len(p.Gang), c.count(cluster.Ready), c.count(cluster.Active)+c.count(cluster.Paused)
 	switch {
 	case active == all:
 		s.reached(p, Running)
@@ -168,16 +179,19 @@ func (s *State) start(p *piece, c *gangNow) {
 			}
 		}
 	case ready+active == all:
-		s.askAll(p, c.in[cluster.Ready], cluster.Active)
+		s.askAll(p, c, cluster.Ready, cluster.Active)
 	default:
-		s.askAll(p, c.in[cluster.Reserved], cluster.Ready)
+		s.askAll(p, c, cluster.Reserved, cluster.Ready)
 	}
 	s.at(p.since+limit, deadline{piece: p})
 }
 
-// askAll asks some of a gang for a state.
-func (s *State) askAll(p *piece, parts []int, state cluster.State) {
-	for _, i := range parts {
+// askAll asks those of a gang that are in a state for another one.
+func (s *State) askAll(p *piece, c *gangNow, from, state cluster.State) {
+	for i, is := range c.is {
+		if is != from {
+			continue
+		}
 		s.ask(s.servers[p.Gang[i].Name], state, p.assignment(i), deadline{piece: p})
 	}
 }

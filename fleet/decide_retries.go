@@ -51,7 +51,7 @@ func (s *State) pay(p *piece) bool {
 	if p.paid {
 		return true
 	}
-	r.fit(s.rules.Retries, s.present())
+	r.fit(s.rules.Retries, s.present)
 	if len(r.users) == 0 && r.budget.Take(s.now) {
 		p.paid = true
 		return true
@@ -80,7 +80,7 @@ func (s *State) serve() {
 	if len(r.users) == 0 {
 		return
 	}
-	r.fit(s.rules.Retries, s.present())
+	r.fit(s.rules.Retries, s.present)
 	for len(r.users) > 0 {
 		user := r.users[0]
 		p := r.lines[user][0]
@@ -100,12 +100,4 @@ func (s *State) serve() {
 			s.mark(p)
 		}
 	}
-}
-
-// present is how many servers there are.
-func (s *State) present() (n int) {
-	for _, m := range s.machines {
-		n += len(m.servers)
-	}
-	return n
 }

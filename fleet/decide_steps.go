@@ -250,13 +250,20 @@ func (s *State) retry(e *underway) (done bool) {
 	if e.wish.Want != WantCancel {
 		of := e.reopening()
 		var closed []*piece
+		held, moved := false, false
+		for _, p := range e.pieces {
+			held = held || p.State == Canceling || of[p.step] && p.State.Holds()
+			moved = moved || p.State.Ended() && p.since == never
+		}
+		if held { // what it becomes touches the experiment again
+			return false
+		}
+		if moved { // in this Decide
+			s.touch(e)
+			return false
+		}
 		for _, p := range e.pieces {
 			switch {
-			case p.State == Canceling, of[p.step] && p.State.Holds():
-				return false // what it becomes touches the experiment again
-			case p.State.Ended() && p.since == never: // it has moved in this Decide
-				s.touch(e)
-				return false
 			case !of[p.step] && p.isBehind():
 			case p.State == Failed || p.State == Canceled || of[p.step] && p.State == Finished:
 				closed = append(closed, p)
@@ -278,6 +285,7 @@ func (s *State) retry(e *underway) (done bool) {
 	}
 	e.standing.Retry, e.standing.Ended, e.standing.EndedAt = e.wish.Retry, false, nil
 	e.ended, e.waits, e.written, s.placeable = never, never, false, true
+	s.unfile(e)
 	for _, t := range e.steps {
 		t.small = never
 	}

@@ -36,6 +36,7 @@ func (s *State) weigh(e *underway) {
 		if t.until == nil || e.gone || e.frozen() {
 			continue
 		}
+		s.unfile(e)
 		before, enough, lost := t.until.beyond, t.until.enough, t.until.lost
 		t.weigh()
 		t.until.lost = t.failed()
@@ -137,15 +138,12 @@ func (t *step) hasMore() bool {
 // placeAhead gives servers that nothing else wants to pieces that may turn out to count: as many of a step as there are
 // free servers, those that have begun so counted.
 func (s *State) placeAhead() {
-	free := 0
-	for _, m := range s.open {
-		free += m.free
-	}
+	free := s.free
 	if free == 0 {
 		return
 	}
-	var all []*turn
-	for _, e := range s.order {
+	var all turns
+	for _, e := range s.ruled {
 		ahead := false
 		for _, t := range e.steps {
 			if u := t.until; u != nil && u.enough == 0 && t.begun < t.total() {
@@ -154,13 +152,13 @@ func (s *State) placeAhead() {
 			}
 		}
 		if ahead && s.wants(e) {
-			all = enqueue(all, s.class(e), e)
+			all.add(s.class(e), e)
 		}
 	}
 	s.ahead = true
-	s.placeTurns(all)
+	s.placeLine(&all)
 	s.ahead = false
-	for _, e := range s.order {
+	for _, e := range s.ruled {
 		for _, t := range e.steps {
 			if t.until != nil {
 				t.until.ahead = 0

@@ -220,7 +220,8 @@ func (s *State) whyGang(t *step, was *Piece) string {
 	if t.gang() < 2 {
 		return ""
 	}
-	gang, verb := s.find(t, was), "would be"
+	gang, _ := s.find(t, was)
+	verb := "would be"
 	if was != nil && was.State.Holds() {
 		gang, verb = was.Gang, "is"
 	}

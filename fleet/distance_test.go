@@ -154,7 +154,7 @@ func TestWarm(t *testing.T) {
 	}
 	b.be("m0-0", cluster.Available, nil)
 	b.be("m1-0", cluster.Available, nil)
-	b.machine("m1").warm["e"] = true
+	b.experiments["e"].warm[b.machine("m1")] = true
 	b.run()
 	if got := membersOf(b.piece("e", 1).Gang); strings.Join(got, " ") != "m1 m0" {
 		t.Errorf("found %v, want it to be led by m1, which has the scenario", got)

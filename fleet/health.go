@@ -7,8 +7,6 @@ import (
 	"maps"
 	"slices"
 	"time"
-
-	"github.com/disco-sim/disco/cluster"
 )
 
 // Health is how well a machine can be used. A greater one is worse.
@@ -154,96 +152,6 @@ func (m *meter) measure(attempt int, at time.Duration, now float64) {
 	}
 }
 
-// PutVitals tells how machines are, by name; the time is that of the next Decide.
-func (s *State) PutVitals(all map[string]Vitals) {
-	for name, v := range all {
-		s.machine(name).newVitals = &v
-	}
-	for name, m := range s.machines {
-		if _, there := all[name]; !there {
-			m.vitals, m.newVitals = nil, nil
-		}
-	}
-	s.unjudged = true
-}
-
-// PutHealth tells what an earlier leader has said of machines.
-func (s *State) PutHealth(r HealthReport) {
-	for name, c := range r.Machines {
-		s.machine(name).condition = Condition{Health: c.Health, Reason: c.Reason}
-	}
-	s.said = r
-}
-
-// judgeEvery is how often machines are judged where nothing is told.
-const judgeEvery = time.Second
-
-// judge judges all machines, and has what has changed written.
-func (s *State) judge() {
-	if !s.unjudged && s.now < s.judged+judgeEvery {
-		return
-	}
-	s.unjudged, s.judged = false, s.now
-	s.unhush()
-	paces, stuck := s.paces()
-	report := HealthReport{Leader: s.leader, Machines: map[string]Condition{}}
-	fallen, all, ill := 0, 0, 0
-	for _, name := range slices.Sorted(maps.Keys(s.machines)) {
-		m := s.machines[name]
-		if m.newVitals != nil && (m.vitals == nil || m.vitals.Number != m.newVitals.Number) {
-			m.vitalsAt = s.now
-		}
-		if m.newVitals != nil {
-			m.vitals, m.newVitals = m.newVitals, nil
-		}
-		if pace, known := paces[m]; known {
-			m.pace, m.paceAt = pace, s.now
-		} else if s.now-m.paceAt > paceKept {
-			m.pace = 0
-		}
-		g := Signs{Present: m.Status == cluster.Up || m.Status == cluster.Leaving, Vitals: m.vitals,
-			Age: s.now - m.vitalsAt, Pace: m.pace, Stuck: stuck[m], Number: uint64(s.now / VitalsEvery)}
-		if m.vitals != nil {
-			g.Number = m.vitals.Number
-		}
-		was := m.condition.Health
-		m.condition = Judge(m.condition, g)
-		is := m.condition.Health
-		if g.Present {
-			m.present = true
-		}
-		if is >= Stuck && was < Stuck && m.present {
-			m.fellAt = s.now
-		}
-		if is < was {
-			s.placeable = true
-		}
-		if m.present && (is < Stuck || s.now-m.fellAt <= massWithin) {
-			all++
-			if is >= Stuck {
-				fallen++
-			}
-		}
-		if is == Full || is == Stuck {
-			ill++
-		}
-		if is == Good && m.condition.Reason == "" || is == Gone && !m.present {
-			continue
-		}
-		if len(report.Machines) == maxConditions {
-			report.More++
-			continue
-		}
-		report.Machines[name] = Condition{Health: is, Reason: m.condition.Reason}
-	}
-	s.ill = ill
-	s.hush(fallen, all)
-	if !report.equal(&s.said) {
-		s.said = report
-		s.rest = append(s.rest, Action{Do: DoHealth, Health: report})
-	}
-}
-
 // Where more than half of all machines fall within massWithin, evictions wait for massWait; not again for massAgain.
 const (
 	massWithin = 10 * time.Second
@@ -290,64 +198,6 @@ func (s *State) waitsFor(p *piece) bool {
 	return true
 }
 
-// paces are, of machines whose gangs can be compared, the middle one of their gangs' paces, each by the middle one of
-// its point's; and the machines that have a gang which stands still, while others of its experiment get on.
-func (s *State) paces() (paces map[*machine]float64, stuck map[*machine]bool) {
-	type point struct {
-		step  *step
-		point int
-	}
-	of, moves := map[point][]*piece{}, map[*underway]bool{}
-	for p := range s.running {
-		if p.meter.attempt != p.Attempt || p.State != Running {
-			continue
-		}
-		if s.stands(p) < stuckAfter {
-			moves[p.step.experiment] = true
-		}
-		if p.meter.pace > 0 {
-			key := point{p.step, p.id.Point}
-			of[key] = append(of[key], p)
-		}
-	}
-	ratios := map[*machine][]float64{}
-	for _, all := range of {
-		on := map[string]bool{}
-		values := make([]float64, len(all))
-		for i, p := range all {
-			on[p.Gang[0].Member] = true
-			values[i] = p.meter.pace
-		}
-		if len(on) < paceMachines {
-			continue
-		}
-		middle := median(values)
-		for _, p := range all {
-			m := s.machine(p.Gang[0].Member)
-			ratios[m] = append(ratios[m], p.meter.pace/middle)
-		}
-	}
-	paces, stuck = map[*machine]float64{}, map[*machine]bool{}
-	for m, all := range ratios {
-		paces[m] = median(all)
-	}
-	for p := range s.running {
-		if p.meter.attempt == p.Attempt && p.State == Running && moves[p.step.experiment] &&
-			s.stands(p) >= stuckAfter {
-			for _, g := range p.Gang {
-				stuck[s.machine(g.Member)] = true
-			}
-		}
-	}
-	return paces, stuck
-}
-
-// median is the middle one of values, which it sorts.
-func median(values []float64) float64 {
-	slices.Sort(values)
-	return values[len(values)/2]
-}
-
 // isWell tells whether something new is placed on a machine that it fits.
 func (m *machine) isWell() bool {
 	h := m.condition.Health
@@ -363,39 +213,6 @@ func (m *machine) unwell() string {
 		return fmt.Sprintf("is %v: %s", h, m.condition.Reason)
 	}
 	return "has begun to start gangs again, and is tried with one at a time"
-}
-
-// illness tells people that nothing of a step is placed, since machines that would do aren't well.
-func (s *State) illness(t *step) {
-	if s.ill == 0 {
-		return
-	}
-	all, ill := 0, 0
-	var first *machine // by name
-	for _, m := range s.machines {
-		if s.fits(m, t.experiment) != "" {
-			continue
-		}
-		all++
-		if m.isWell() {
-			if m.free > 0 {
-				return
-			}
-			continue
-		}
-		if ill++; first == nil || m.Name < first.Name {
-			first = m
-		}
-	}
-	if first == nil {
-		return
-	}
-	reason := fmt.Sprintf("%d of %d machines that would do are given nothing new: %s %s", ill, all, first.Name,
-		first.unwell())
-	if t.experiment.reason != reason {
-		t.experiment.reason = bounded(reason, MaxReason)
-		s.touch(t.experiment)
-	}
 }
 
 // slow is 1 for a machine that is taken where no other will do.

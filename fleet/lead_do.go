@@ -222,7 +222,7 @@ func ReadState(ctx context.Context, c *Client, view *cluster.View, rules Rules) 
 		return nil, err
 	}
 	for name, v := range vitals { // the leader has judged them
-		s.machine(name).vitals = &v
+		s.setVitals(s.machine(name), &v)
 	}
 	s.PutMembers(view.Members(), view.Drained())
 	s.PutServers(view.Servers())

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/disco-sim/disco/cluster"
 )
 
 // Role is the role of members that simulate pieces: they have an executor.
@@ -25,90 +23,17 @@ const (
 	malusSlow       = 200 // behind all that aren't slow
 )
 
-// turn is a class of a user: the experiments that are placed in the order of their submission.
-type turn struct {
-	class int
-	user  string
-	queue []*underway
-}
-
 // place gives servers to pieces that wait.
 func (s *State) place() {
 	s.placeable = false
-	if len(s.open) == 0 {
+	s.pass++
+	if s.open == 0 {
 		return
 	}
 	s.placeHead()
-	s.placeTurns(s.turns())
+	s.refile()
+	s.placeLine(&s.line)
 	s.placeAhead()
-}
-
-// placeTurns gives servers to pieces of experiments whose turn it is, as long as there are some.
-func (s *State) placeTurns(turns []*turn) {
-	for len(turns) > 0 && len(s.open) > 0 {
-		best := 0
-		for i, t := range turns {
-			if s.sooner(t, turns[best]) {
-				best = i
-			}
-		}
-		t := turns[best]
-		e := t.queue[0]
-		t.queue = t.queue[1:]
-		if len(t.queue) == 0 {
-			turns = slices.Delete(turns, best, best+1)
-		}
-		if s.placeOne(e) && s.wants(e) {
-			turns = enqueue(turns, s.class(e), e)
-		}
-	}
-}
-
-// sooner tells which of two turns comes before: the one of the better class, then that of the user who has fewer
-// servers, then that of the experiment that was submitted before.
-func (s *State) sooner(a, b *turn) bool {
-	return cmp.Or(cmp.Compare(a.class, b.class), cmp.Compare(s.users[a.user], s.users[b.user]),
-		cmp.Compare(a.queue[0].order, b.queue[0].order)) < 0
-}
-
-// turns are the experiments of which something may be placed, by class and user.
-func (s *State) turns() (all []*turn) {
-	for _, e := range s.order {
-		if s.wants(e) {
-			if e.waits == never {
-				e.waits = s.now
-			}
-			all = enqueue(all, s.class(e), e)
-		} else if e.unsure() {
-			e.waits = never // it waits for nothing, until it is known that it takes more
-		}
-	}
-	return all
-}
-
-func enqueue(all []*turn, class int, e *underway) []*turn {
-	for _, t := range all {
-		if t.class == class && t.user == e.User {
-			at, _ := slices.BinarySearchFunc(t.queue, e.order, func(a *underway, order uint64) int {
-				return cmp.Compare(a.order, order)
-			})
-			t.queue = slices.Insert(t.queue, at, e)
-			return all
-		}
-	}
-	return append(all, &turn{class, e.User, []*underway{e}})
-}
-
-// class is where an experiment stands in the queue, the least first. Each Age of waiting lifts it by one.
-func (s *State) class(e *underway) int {
-	return e.wish.Priority.class() - s.lifts(e)
-}
-
-func (s *State) lifts(e *underway) int {
-	if e.waits == never {
-		return 0
-	}
-	return int((s.now - e.waits) / s.rules.Age)
 }
 
 // wants tells whether something of an experiment may be placed.
@@ -186,7 +111,7 @@ func (s *State) placeSince(e *underway, since time.Duration) bool {
 	var fault []string
 	if e.again.Len() > 0 {
 		p := e.again.First().Value
-		if gang := s.find(p.step, &p.Piece); gang != nil {
+		if gang := s.seek(p.step, &p.Piece); gang != nil {
 			e.again.Pop()
 			s.dispatch(p, gang)
 			return true
@@ -199,7 +124,7 @@ func (s *State) placeSince(e *underway, since time.Duration) bool {
 		}
 	}
 	for _, t := range e.nexts() {
-		if gang := s.find(t, nil); gang != nil {
+		if gang := s.seek(t, nil); gang != nil {
 			s.dispatch(s.begin(e, t.first()), gang)
 			return true
 		}
@@ -234,7 +159,7 @@ func (s *State) dispatch(p *piece, gang []Server) {
 		e.reason = ""
 	}
 	if p.Attempt == 0 {
-		s.retries.fit(s.rules.Retries, s.present())
+		s.retries.fit(s.rules.Retries, s.present)
 		s.retries.budget.First(s.now)
 	}
 	to := p.Piece
@@ -300,64 +225,43 @@ func counted(n int, what string) string {
 // gang is how many servers a piece of a step needs.
 func (t *step) gang() int { return max(t.Workers, 1) }
 
-// fits tells whether a machine may be given pieces of an experiment; why is what is against it.
-func (s *State) fits(m *machine, e *underway) (why string) {
-	switch {
-	case m.Status != cluster.Up:
-		return fmt.Sprintf("is %s", m.Status)
-	case !slices.Contains(m.Roles, Role):
-		return "has no executor"
-	case s.isDrained(m.Name):
-		return "is drained"
-	case e.Version != "" && m.Version != e.Version:
-		return fmt.Sprintf("has the program %q", m.Version)
-	}
-	why = ""
-	for key, value := range e.Labels { // the first by name, so that it is always the same
-		if m.Labels[key] != value && (why == "" || key < why) {
-			why = key
-		}
-	}
-	if why != "" {
-		why = fmt.Sprintf("has the label %s=%q", why, m.Labels[why])
-	}
-	return why
-}
+func (s *State) isDrained(name string) bool { return contains(s.drained, name) }
 
-func (s *State) isDrained(name string) bool {
-	_, found := slices.BinarySearch(s.drained, name)
-	return found
+// seek is find, as long as something is placed: what has been in vain for others isn't tried again.
+func (s *State) seek(t *step, was *Piece) []Server {
+	s.fresh(t.experiment.demand)
+	if s.isShort(t) {
+		return nil
+	}
+	gang, short := s.find(t, was)
+	if short {
+		s.noteShort(t)
+	}
+	return gang
 }
 
 // find chooses the servers of a gang: of as few machines as possible, of those with the least score, by name. nil:
-// there are none now. A machine at fault with the piece is taken only where the others would never do.
-func (s *State) find(t *step, was *Piece) []Server {
+// there are none now; short: nor are there for others of as many servers. A machine at fault with the piece is taken
+// only where the others would never do.
+func (s *State) find(t *step, was *Piece) (gang []Server, short bool) {
 	var fault []string
 	if was != nil && len(was.Fault) > 0 && s.capacityBut(t, was.Fault) >= t.gang() {
 		fault = was.Fault
 	}
-	want, least := t.gang(), 0
-	var best *machine
-	for _, m := range s.open {
-		if m.free < want || !s.may(m, t, fault) || s.freeOf(m) < want {
-			continue
-		}
-		if now := score(m, t.experiment, was); best == nil || now < least {
-			best, least = m, now
-		}
+	if best := s.bestFree(t, was, fault); best != nil {
+		return s.pick(nil, best, t.gang()), false
 	}
-	switch {
-	case best != nil:
-		return s.pick(nil, best, want)
-	case want == 1:
-		return nil
+	short = true
+	if t.gang() > 1 {
+		gang, short = s.findMany(t, was, fault)
 	}
-	return s.findMany(t, was, fault)
+	return gang, short && fault == nil
 }
 
 // may tells whether a machine may be taken for a step now.
 func (s *State) may(m *machine, t *step, fault []string) bool {
-	return !slices.Contains(fault, m.Name) && s.fits(m, t.experiment) == "" && m.isWell() && !s.reserved(m, t)
+	x := &s.fresh(t.experiment.demand).portions[m.number]
+	return !slices.Contains(fault, m.Name) && x.fits && x.well && !s.reserved(m, t)
 }
 
 // freeOf is how many servers of a machine may be taken.
@@ -385,7 +289,7 @@ func (s *State) pick(gang []Server, m *machine, want int) []Server {
 // reserved tells whether what becomes free of a machine is for the first in the queue, and not for this step.
 func (s *State) reserved(m *machine, t *step) bool {
 	return s.head != nil && s.head.step != t && !slices.Contains(s.head.fault, m.Name) &&
-		s.fits(m, s.head.step.experiment) == ""
+		s.fresh(s.head.step.experiment.demand).portions[m.number].fits
 }
 
 // score is a machine's, for a piece.
@@ -395,8 +299,8 @@ func score(m *machine, e *underway, was *Piece) int {
 }
 
 func terms(m *machine, e *underway, was *Piece) (load, warm, checkpoint, slow int) {
-	load = 100 * m.promised / max(len(m.servers), 1)
-	if m.warm[e.ID] {
+	load = m.load()
+	if e.warm[m] {
 		warm = bonusWarm
 	}
 	if was != nil && len(was.Gang) > 0 && was.Gang[0].Member == m.Name {
@@ -404,6 +308,9 @@ func terms(m *machine, e *underway, was *Piece) (load, warm, checkpoint, slow in
 	}
 	return load, warm, checkpoint, malusSlow * m.slow()
 }
+
+// load is how many percent of a machine's servers are promised.
+func (m *machine) load() int { return 100 * m.promised / max(len(m.servers), 1) }
 
 // Has tells whether an experiment has a piece.
 func (s *Spec) Has(p PieceID) bool {
@@ -435,9 +342,9 @@ func (s *State) Why(id string, at PieceID) string {
 		fmt.Fprintf(&text, "step %d of %s has reserved what becomes free\n", s.head.step.number,
 			s.head.step.experiment.ID)
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.machines)) {
-		m := s.machines[name]
-		why := cmp.Or(s.fits(m, e), m.unwell())
+	for _, m := range s.byName {
+		name := m.Name
+		why := cmp.Or(s.fits(m, e.demand), m.unwell())
 		switch {
 		case why != "":
 			fmt.Fprintf(&text, "%-20s no: %s\n", name, why)

@@ -6,8 +6,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-
-	"github.com/disco-sim/disco/cluster"
 )
 
 // RoleGang is the role of members that simulate pieces together with others: they have an executor, and take runs over
@@ -27,20 +25,10 @@ func (m *machine) together() bool { return m.Address != "" && slices.Contains(m.
 // build is what the machines of one gang have in common: programs of another one refuse each other.
 func (m *machine) build() string { return m.Version + " " + m.Digest }
 
-// sums adds the servers of machines up: the most that one gang may have of them.
+// sums are the servers of machines: the most that one gang may have of them.
 type sums struct {
 	alone  int            // of one machine
 	builds map[string]int // of the machines of a build that do it together
-}
-
-func (x *sums) add(m *machine, servers int) {
-	x.alone = max(x.alone, servers)
-	if m.together() {
-		if x.builds == nil {
-			x.builds = map[string]int{}
-		}
-		x.builds[m.build()] += min(servers, gangServers)
-	}
 }
 
 // joined is that of several machines.
@@ -51,52 +39,32 @@ func (x *sums) joined() (servers int) {
 	return servers
 }
 
-// capacity is the largest gang that the machines could have for a step, were all of them free. Drained ones count: they
-// may come back.
-func (s *State) capacity(t *step) (servers int) { return s.capacityBut(t, nil) }
-
 func (s *State) capacityBut(t *step, fault []string) (servers int) {
 	x := s.sumsBut(t, fault)
 	return max(x.alone, x.joined())
 }
 
-func (s *State) sumsBut(t *step, fault []string) (x sums) {
-	for _, m := range s.machines {
-		why := s.fits(m, t.experiment)
-		if why != "" && why != "is drained" || slices.Contains(fault, m.Name) {
-			continue
-		}
-		here := 0
-		for _, sv := range m.servers {
-			if sv.there && sv.State != cluster.Broken && sv.State != cluster.Exited {
-				here++
-			}
-		}
-		x.add(m, here)
-	}
-	return x
-}
-
 // findMany chooses servers of several machines of one build: of those that can reach each other, then that aren't slow,
-// then of as few as possible, then of near ones, then of those with the least score, by name. nil: there are none now.
-func (s *State) findMany(t *step, was *Piece, fault []string) []Server {
-	builds := map[string][]*machine{}
-	var free sums
-	for _, m := range s.open {
-		if m.together() && s.may(m, t, fault) {
-			builds[m.build()] = append(builds[m.build()], m)
-			free.add(m, s.freeOf(m))
+// then of as few as possible, then of near ones, then of those with the least score, by name. nil: there are none now; short: machines of no build have as many together.
+func (s *State) findMany(t *step, was *Piece, fault []string) (gang []Server, short bool) {
+	builds, free := map[string][]*machine{}, map[string]int{}
+	for _, m := range s.fresh(t.experiment.demand).free {
+		if m.joins != "" && s.may(m, t, fault) {
+			builds[m.joins] = append(builds[m.joins], m)
+			free[m.joins] += min(s.freeOf(m), gangServers)
 		}
 	}
+	short = true
 	var best *choice
 	for _, build := range slices.Sorted(maps.Keys(builds)) {
-		if free.builds[build] < t.gang() {
+		if free[build] < t.gang() {
 			continue
 		}
+		short = false
 		all := builds[build]
-		slices.SortStableFunc(all, func(a, b *machine) int { // by name before
+		slices.SortFunc(all, func(a, b *machine) int {
 			return cmp.Or(cmp.Compare(a.slow(), b.slow()), cmp.Compare(s.part(b, t.gang()), s.part(a, t.gang())),
-				cmp.Compare(score(a, t.experiment, was), score(b, t.experiment, was)))
+				cmp.Compare(score(a, t.experiment, was), score(b, t.experiment, was)), byName(a, b))
 		})
 		for _, first := range all[:min(len(all), gangStarts)] {
 			if now := s.choose(first, all, t, was); best == nil || now.before(best) {
@@ -105,9 +73,9 @@ func (s *State) findMany(t *step, was *Piece, fault []string) []Server {
 		}
 	}
 	if best == nil || len(best.gang) < t.gang() {
-		return nil
+		return nil, short
 	}
-	return best.gang
+	return best.gang, false
 }
 
 // choice is a gang that might be taken.

@@ -133,14 +133,16 @@ func TestMachines(t *testing.T) {
 			all := b.members()
 			all[1].Labels = map[string]string{"rack": "a", "gpu": "yes"}
 			b.PutMembers(all, nil)
-			b.experiments["e"].Labels = map[string]string{"rack": "a"}
+			e := b.experiments["e"]
+			e.Labels = map[string]string{"rack": "a"}
+			e.demand = b.demandOf(&e.Spec)
 		}, "m1-0"},
 		{"with less load", 1, func(b *bench) {
 			b.submit("other", 1, 1)
 			b.priority("other", High)
 			b.be("m2-0", cluster.Broken, nil)
 		}, "m1-0"},
-		{"that has hosted it", 1, func(b *bench) { b.machines["m2"].warm["e"] = true }, "m2-0"},
+		{"that has hosted it", 1, func(b *bench) { b.experiments["e"].warm[b.machines["m2"]] = true }, "m2-0"},
 		{"not one at fault", 1, func(b *bench) { b.held("m2") }, "m0-0"},
 		{"with the newest checkpoint", 1, func(b *bench) { b.held("m0") }, "m2-0"},
 		{"at fault, where no other will do", 1, func(b *bench) { b.held("m0", "m1", "m2") }, "m2-0"},

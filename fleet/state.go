@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/disco-sim/disco/cluster"
@@ -25,7 +24,9 @@ type State struct {
 	order       []*underway // as they were submitted
 	machines    map[string]*machine
 	servers     map[string]*server
-	open        []*machine     // with free servers, by name
+	byName      []*machine     // all machines; machine.number is their place by age
+	open, free  int            // machines with free servers, and those servers
+	present     int            // servers that machines have
 	drained     []string       // sorted
 	users       map[string]int // servers that are promised to each
 
@@ -41,9 +42,13 @@ type State struct {
 	looked    time.Duration
 	wantsLook bool
 
-	thirds  thirds
-	running map[*piece]bool // that are RUNNING
-	said    HealthReport    // the last
+	thirds thirds
+	said   HealthReport // the last
+
+	demands map[string]*demand
+	altered []*machine // since round began: State.alter
+	round   int
+	pass    int // of placing
 
 	queued    int     // pieces that wait, of all experiments
 	endsRate  float64 // of pieces, a second
@@ -54,13 +59,10 @@ type State struct {
 
 	retries retries
 
-	ill      int  // machines that are full or stuck
-	unjudged bool // something was told by which machines are judged
-	judged   time.Duration
-	hushed   time.Duration // until when evictions wait
-	hushWhy  string        // what people are told meanwhile
-
-	moves, rest []Action // what this Decide has decided
+	judging
+	lines
+	moves, rest []Action        // what this Decide has decided
+	gangIs      []cluster.State // memory of gangNow.is
 }
 
 // deadline is what is to be looked at when its time has come.
@@ -80,6 +82,9 @@ type claim struct {
 // underway is what a leader knows of one.
 type underway struct {
 	Spec
+	filed
+	demand   *demand
+	warm     map[*machine]bool // those that have its scenario: they have led a gang of it
 	order    uint64
 	wish     Wish
 	standing Standing
@@ -99,7 +104,9 @@ type underway struct {
 	queued   int  // pieces, of those that are counted in the state's
 	blocked  bool // nothing of it is placed: Block
 	gone     bool
-	gates    bool // what its steps may do may have changed for pieces that wait
+	gates    bool            // what its steps may do may have changed for pieces that wait
+	moves    int             // gauges of pieces that get on
+	still    map[*gauge]bool // and of those that stand still
 }
 
 // step is what a leader knows of a step.
@@ -124,29 +131,35 @@ type step struct {
 // piece is what a leader knows of a piece that has begun.
 type piece struct {
 	Piece
-	id      PieceID
-	step    *step
-	report  *ReportAt     // of the attempt that counts
-	since   time.Duration // in its state; -1: not seen yet
-	amiss   time.Duration // since when something is wrong with its gang; -1: nothing is
-	meter   meter
-	known   known
-	noted   time.Duration // when its age was written last
-	overdue []Left        // servers that wouldn't give it up
-	due     time.Duration // of its deadline that comes first
-	queued  bool
-	paid    bool // it may be tried again
-	inLine  bool // for that
-	dirty   bool
+	id        PieceID
+	step      *step
+	report    *ReportAt     // of the attempt that counts
+	since     time.Duration // in its state; -1: not seen yet
+	amiss     time.Duration // since when something is wrong with its gang; -1: nothing is
+	meter     meter
+	known     known
+	noted     time.Duration // when its age was written last
+	overdue   []Left        // servers that wouldn't give it up
+	due       time.Duration // of its deadline that comes first
+	queued    bool
+	paid      bool // it may be tried again
+	inLine    bool // for that
+	dirty     bool
+	gauge     *gauge // nil: it doesn't simulate, as far as is known
+	unsettled bool   // it isn't as its gauge has it
+	name      string // of its attempt: AttemptID; "": it isn't needed yet
 }
 
 // machine is a member.
 type machine struct {
 	cluster.Member
+	number   int       // of this one, in the order in which they were told
+	changes  uint64    // of what the leader was told of it: it isn't what a demand knows
+	joins    string    // what those of a gang have in common; "": it has a part of none with others
 	servers  []*server // by name
+	here     int       // of them: those that can be used
 	free     int
 	promised int
-	warm     map[string]bool // experiments whose scenario it has: it has led a gang of them
 
 	condition Condition
 	present   bool    // it has been
@@ -156,6 +169,7 @@ type machine struct {
 	pace      float64 // by that of others; 0: not known
 	paceAt    time.Duration
 	fellAt    time.Duration // since when it has been stuck or gone
+	verdict
 }
 
 // server is a server, as the view has it, or one that a piece names and that isn't there.
@@ -167,6 +181,7 @@ type server struct {
 	part     int
 	due      time.Duration
 	free     bool // counted in the machine's
+	here     bool // the same
 	dirty    bool
 	asked    asked
 }
@@ -183,7 +198,8 @@ type asked struct {
 func NewState(leader string, token uint64, rules Rules) *State {
 	return &State{rules: rules.withDefaults(), leader: leader, token: token, experiments: map[string]*underway{},
 		machines: map[string]*machine{}, servers: map[string]*server{}, users: map[string]int{},
-		running: map[*piece]bool{}, unjudged: true}
+		demands: map[string]*demand{}, pass: 1, judging: judging{unjudged: true, untold: true,
+			points: map[pointKey]*pointOf{}}}
 }
 
 // never is a time that hasn't been seen yet.
@@ -195,16 +211,19 @@ func (s *State) PutExperiment(spec Spec, order uint64) {
 		return
 	}
 	e := &underway{Spec: spec, order: order, wish: Wish{Want: WantRun, Priority: Normal}, pieces: map[PieceID]*piece{},
-		waits: never, ended: never, counted: never, again: heap.New(before)}
+		waits: never, ended: never, counted: never, again: heap.New(before), warm: map[*machine]bool{},
+		demand: s.demandOf(&spec)}
 	e.steps = newSteps(e)
 	for _, t := range e.steps {
 		t.until = s.endingOf(t.Step)
 	}
 	s.experiments[spec.ID] = e
-	at, _ := slices.BinarySearchFunc(s.order, order, func(e *underway, order uint64) int {
-		return cmp.Compare(e.order, order)
-	})
+	at, _ := slices.BinarySearchFunc(s.order, e, byOrder)
 	s.order = slices.Insert(s.order, at, e)
+	if slices.ContainsFunc(e.steps, func(t *step) bool { return t.until != nil }) {
+		at, _ := slices.BinarySearchFunc(s.ruled, e, byOrder)
+		s.ruled = slices.Insert(s.ruled, at, e)
+	}
 	s.touch(e)
 	s.placeable = true
 }
@@ -285,153 +304,9 @@ func (s *State) PutReport(r ReportAt) {
 	s.mark(p)
 }
 
-// PutMembers tells who is there, and which members and servers are drained, by name.
-func (s *State) PutMembers(members []cluster.Member, drained []string) {
-	there := map[string]bool{}
-	for _, m := range members {
-		there[m.Name] = true
-		s.machine(m.Name).Member = m
-	}
-	for name, m := range s.machines {
-		if !there[name] {
-			m.Member = cluster.Member{Name: name, Status: cluster.Down}
-		}
-	}
-	s.drained = slices.Sorted(slices.Values(drained))
-	s.placeable, s.unjudged = true, true
-}
-
-func (s *State) machine(name string) *machine {
-	m := s.machines[name]
-	if m == nil {
-		m = &machine{Member: cluster.Member{Name: name, Status: cluster.Down}, warm: map[string]bool{}}
-		s.machines[name] = m
-	}
-	return m
-}
-
-// PutServers tells of all servers that are there.
-func (s *State) PutServers(all []cluster.Server) {
-	there := map[string]bool{}
-	for i := range all {
-		there[all[i].Name] = true
-		s.PutServer(all[i])
-	}
-	var gone []string
-	for name, sv := range s.servers {
-		if sv.there && !there[name] {
-			gone = append(gone, name)
-		}
-	}
-	slices.Sort(gone)
-	for _, name := range gone {
-		s.DropServer(name)
-	}
-}
-
-// PutServer tells how a server is now.
-func (s *State) PutServer(now cluster.Server) {
-	sv := s.server(now.Name)
-	if sv.there && sv.Writing == now.Writing && sv.Incarnation == now.Incarnation && sv.State == now.State {
-		return
-	}
-	sv.Server, sv.there = now, true
-	if m := s.machine(now.Info.Member); sv.machine != m {
-		s.unfree(sv)
-		if sv.machine != nil {
-			sv.machine.servers = slices.DeleteFunc(sv.machine.servers, func(x *server) bool { return x == sv })
-		}
-		at, _ := slices.BinarySearchFunc(m.servers, now.Name, func(x *server, name string) int {
-			return cmp.Compare(x.Name, name)
-		})
-		m.servers, sv.machine = slices.Insert(m.servers, at, sv), m
-	}
-	s.changed(sv)
-}
-
-// DropServer tells that a server isn't there any more.
-func (s *State) DropServer(name string) {
-	if sv := s.servers[name]; sv != nil && sv.there {
-		sv.there = false
-		s.changed(sv)
-		if sv.promised == nil {
-			s.forget(sv)
-		}
-	}
-}
-
-// forget removes a server that isn't there and that no piece has.
-func (s *State) forget(sv *server) {
-	if m := sv.machine; m != nil {
-		m.servers = slices.DeleteFunc(m.servers, func(x *server) bool { return x == sv })
-	}
-	delete(s.servers, sv.Name)
-}
-
-func (s *State) server(name string) *server {
-	sv := s.servers[name]
-	if sv == nil {
-		sv = &server{Server: cluster.Server{Name: name}}
-		s.servers[name] = sv
-	}
-	return sv
-}
-
-// changed looks at who cares for a server.
-func (s *State) changed(sv *server) {
-	s.refree(sv)
-	if sv.promised != nil {
-		s.mark(sv.promised)
-	}
-	if sv.there && sv.hosts() && !sv.dirty {
-		sv.dirty = true
-		s.strays = append(s.strays, sv)
-	}
-}
-
-// hosts tells whether a server has an assignment now; one that is Available may still show what it had.
-func (sv *server) hosts() bool {
-	return sv.State >= cluster.Reserved && sv.State <= cluster.Terminated && sv.Info.Assignment != nil
-}
-
-// refree counts a server as free, or not.
-func (s *State) refree(sv *server) {
-	free := sv.there && sv.State == cluster.Available && sv.promised == nil
-	if free == sv.free {
-		return
-	}
-	if !free {
-		s.unfree(sv)
-		return
-	}
-	sv.free = true
-	sv.machine.free++
-	s.placeable = true
-	if sv.machine.free == 1 {
-		at, _ := s.openAt(sv.machine)
-		s.open = slices.Insert(s.open, at, sv.machine)
-	}
-}
-
-// unfree counts a server as one that isn't free.
-func (s *State) unfree(sv *server) {
-	if !sv.free {
-		return
-	}
-	sv.free = false
-	if sv.machine.free--; sv.machine.free == 0 {
-		if at, found := s.openAt(sv.machine); found {
-			s.open = slices.Delete(s.open, at, at+1)
-		}
-	}
-}
-
-func (s *State) openAt(m *machine) (int, bool) {
-	return slices.BinarySearchFunc(s.open, m, func(a, b *machine) int { return cmp.Compare(a.Name, b.Name) })
-}
-
 // mark has a piece looked at.
 func (s *State) mark(p *piece) {
+	s.unsettle(p)
 	if !p.dirty {
 		p.dirty = true
 		s.pieces = append(s.pieces, p)
@@ -440,6 +315,7 @@ func (s *State) mark(p *piece) {
 
 // touch has an experiment looked at.
 func (s *State) touch(e *underway) {
+	s.unfile(e)
 	if !e.dirty {
 		e.dirty = true
 		s.touched = append(s.touched, e)
@@ -482,11 +358,11 @@ func (s *State) become(p *piece, value Piece) {
 	}
 	held := p.State != 0 && p.State.Holds()
 	e.lefts += min(len(value.Left), 1) - min(len(p.Left), 1)
+	if value.Attempt != p.Attempt || value.State.Ended() {
+		p.name = ""
+	}
 	p.Piece, p.since, p.amiss, p.queued = value, never, never, false
 	p.paid = p.paid && value.State == Waiting
-	if delete(s.running, p); value.State == Running {
-		s.running[p] = true
-	}
 	s.count(p, 1)
 	if value.State.Holds() && !held {
 		e.holding++
@@ -496,7 +372,7 @@ func (s *State) become(p *piece, value Piece) {
 		}
 	}
 	if len(p.Gang) > 0 { // the others of a gang get what they need from it
-		s.machine(p.Gang[0].Member).warm[e.ID] = true
+		e.warm[s.machine(p.Gang[0].Member)] = true
 	}
 	if p.State.Ended() || p.State == Waiting {
 		p.report, p.known = nil, known{}
@@ -525,9 +401,8 @@ func (s *State) promise(p *piece, part int, member Server) {
 	sv.promised, sv.part = p, part
 	if sv.machine == nil {
 		m := s.machine(member.Member)
-		sv.machine, sv.Info.Member = m, member.Member
-		m.servers = append(m.servers, sv)
-		slices.SortFunc(m.servers, func(a, b *server) int { return strings.Compare(a.Name, b.Name) })
+		sv.Info.Member = member.Member
+		s.attach(sv, m)
 	}
 	sv.machine.promised++
 	s.refree(sv)
@@ -547,6 +422,7 @@ func (s *State) release(p *piece) {
 		}
 		sv.promised = nil
 		sv.machine.promised--
+		s.alter(sv.machine)
 		s.changed(sv)
 		if !sv.there {
 			s.forget(sv)
