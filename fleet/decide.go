@@ -68,8 +68,8 @@ const keepLeast = 300 * time.Second
 
 // Decide decides what a leader does at a time, by its own clock that never goes back: first the moves of pieces, which
 // are to be committed in this order, then the rest. It takes all of it for done: where something can't be done the
-// state is to be read anew. It depends on s and now alone. What it returns holds until the next Decide of s, which takes
-// the memory.
+// state is to be read anew. It depends on s and now alone. What it returns holds until the next Decide of s, which
+// takes the memory.
 func Decide(s *State, now time.Duration) []Action {
 	s.now = now
 	clear(s.moves)

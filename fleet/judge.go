@@ -114,7 +114,7 @@ func (s *State) judge() {
 	}
 	s.hush(s.fallen, s.counted)
 	if s.untold {
-		s.tell()
+		s.sayHealth()
 	}
 }
 
@@ -200,8 +200,8 @@ func (s *State) wakeFor(m *machine) {
 	}
 }
 
-// tell has it written what is said of machines, where that is something else.
-func (s *State) tell() {
+// sayHealth has it written what is said of machines, where that is something else.
+func (s *State) sayHealth() {
 	s.untold = false
 	few := s.listed[:min(len(s.listed), maxConditions)]
 	report := HealthReport{Leader: s.leader, Machines: make(map[string]Condition, len(few)),
@@ -222,7 +222,7 @@ type gauge struct {
 	gang    []Server
 	since   time.Duration // since when it stands
 	is      motion
-	blames  bool          // its machines are stuck by it
+	sticks  bool          // its machines are stuck by it
 	due     time.Duration // in judging.stills; 0: it isn't there
 
 	lead  *machine
@@ -356,21 +356,21 @@ func (s *State) regard(g *gauge, is motion) {
 	} else {
 		delete(e.still, g)
 	}
-	s.blame(g, e.moves > 0)
+	s.noteStuck(g, e.moves > 0)
 	if after := e.moves > 0; after != before {
 		for x := range e.still {
-			s.blame(x, after)
+			s.noteStuck(x, after)
 		}
 	}
 }
 
-// blame takes the machines of a gang that stands as stuck, where others of its experiment get on.
-func (s *State) blame(g *gauge, others bool) {
+// noteStuck takes the machines of a gang that stands as stuck, where others of its experiment get on.
+func (s *State) noteStuck(g *gauge, others bool) {
 	is := g.is == halted && others
-	if is == g.blames {
+	if is == g.sticks {
 		return
 	}
-	g.blames = is
+	g.sticks = is
 	for _, server := range g.gang {
 		m := s.machine(server.Member)
 		if m.stuck += b2i(is) - b2i(!is); m.stuck == b2i(is) {

@@ -45,7 +45,8 @@ func (s *State) capacityBut(t *step, fault []string) (servers int) {
 }
 
 // findMany chooses servers of several machines of one build: of those that can reach each other, then that aren't slow,
-// then of as few as possible, then of near ones, then of those with the least score, by name. nil: there are none now; short: machines of no build have as many together.
+// then of as few as possible, then of near ones, then of those with the least score, by name. nil: there are none now;
+// short: machines of no build have as many together.
 func (s *State) findMany(t *step, was *Piece, fault []string) (gang []Server, short bool) {
 	builds, free := map[string][]*machine{}, map[string]int{}
 	for _, m := range s.fresh(t.experiment.demand).free {
