@@ -114,7 +114,7 @@ func (s *State) judge() {
 	}
 	s.hush(s.fallen, s.counted)
 	if s.untold {
-		s.sayHealth()
+		s.reportHealth()
 	}
 }
 
@@ -200,8 +200,8 @@ func (s *State) wakeFor(m *machine) {
 	}
 }
 
-// sayHealth has it written what is said of machines, where that is something else.
-func (s *State) sayHealth() {
+// reportHealth has it written what is said of machines, where that is something else.
+func (s *State) reportHealth() {
 	s.untold = false
 	few := s.listed[:min(len(s.listed), maxConditions)]
 	report := HealthReport{Leader: s.leader, Machines: make(map[string]Condition, len(few)),
