@@ -177,7 +177,7 @@ func (f *figures) wanted(cells []cell) (names []string) {
 	for _, figure := range f.named {
 		names = append(names, untilrule.Names(figure)...)
 		if untilrule.NameOf(figure, figureAmong(cells)) == "" && len(f.lacks) < len(f.named) {
-			f.lacks = append(f.lacks, noFigure("--figure", figure, "", cells))
+			f.lacks = append(f.lacks, noFigure("--figure", figure, "", cells, isNumber))
 		}
 	}
 	return names

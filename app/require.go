@@ -5,10 +5,12 @@ package app
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/disco-sim/disco/scenario"
 	"github.com/urfave/cli/v2"
@@ -104,13 +106,48 @@ const exportFlag = "export"
 // ofMachine are figures that depend on the machine: what has them among its inputs wouldn't be the same again.
 var ofMachine = []string{"wall_s", "events_per_s"}
 
-// export fills in the figures that are exported.
-func (row *sweepRow) export(names []string) error {
+// ofModels are fields of a run's JSON whose names models may use for results of theirs, too.
+var ofModels = []string{"events", "trace_hash", "horizon_s", "replications", "interrupted", "nodes", "links",
+	"latency_s", "reached_s", "simprocs_per_node", "figures"}
+
+// ofRun are fields of a run's JSON that are about how it was simulated: they are no results.
+var ofRun = sync.OnceValue(func() (names []string) {
+	t := reflect.TypeFor[document]()
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		if name != "" && !slices.Contains(ofModels, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+})
+
+// checkExports refuses names that no step can export, whatever its model.
+func checkExports(names []string) error {
 	for _, name := range names {
-		if slices.Contains(ofMachine, name) {
+		switch {
+		case slices.Contains(ofMachine, name):
 			return usage("--%s: found %s, which isn't the same on each machine: want a figure of the model", exportFlag,
 				name)
+		case slices.Contains(ofRun(), name):
+			return usage("--%s: found %s, which says how the run was simulated: want a figure of the model, or "+
+				"trace_hash", exportFlag, name)
 		}
+	}
+	return nil
+}
+
+// isExport reports whether a value of the results may be exported.
+func isExport(c cell) bool {
+	return (isFigure(c.name) || !c.number) && checkExports([]string{c.name}) == nil
+}
+
+// export fills in the figures that are exported.
+func (row *sweepRow) export(names []string) error {
+	if err := checkExports(names); err != nil {
+		return err
+	}
+	for _, name := range names {
 		x, err := row.exported(name)
 		if err != nil {
 			return err
@@ -133,6 +170,9 @@ func (row *sweepRow) exported(name string) (any, error) {
 	return row.figure("--"+exportFlag, name)
 }
 
+// isNumber reports whether a value of the results is a figure.
+func isNumber(c cell) bool { return c.number && isFigure(c.name) }
+
 // figure is the figure of a name that a flag has.
 func (row *sweepRow) figure(flag, name string) (float64, error) {
 	for _, c := range row.cells {
@@ -140,17 +180,21 @@ func (row *sweepRow) figure(flag, name string) (float64, error) {
 			return strconv.ParseFloat(c.text, 64)
 		}
 	}
-	return 0, noFigure(flag, name, row.of(), row.cells)
+	are := isNumber
+	if flag == "--"+exportFlag {
+		are = isExport
+	}
+	return 0, noFigure(flag, name, row.of(), row.cells, are)
 }
 
 // figuresNamed is how many figures an error names.
 const figuresNamed = 12
 
-// noFigure is the error about a flag that names a figure that there isn't.
-func noFigure(flag, name, of string, cells []cell) error {
+// noFigure is the error about a flag that names a figure that there isn't, with those that the flag takes.
+func noFigure(flag, name, of string, cells []cell, are func(cell) bool) error {
 	var names []string
 	for _, c := range cells {
-		if c.number && isFigure(c.name) {
+		if are(c) {
 			names = append(names, c.name)
 		}
 	}

@@ -27,6 +27,7 @@ func (p *program) submissionCommand() *cli.Command {
 		Name:  submission.Command,
 		Usage: "is what submit starts to check a scenario; no command for people",
 		Flags: append(flags, horizonFlag(), warmupFlag(), databaseFlag(),
+			&cli.StringSliceFlag{Name: exportFlag, Usage: "`FIGURE` that a step of a pipeline is to export"},
 			&cli.StringFlag{Name: submission.Into, Usage: "an empty `FOLDER`"}),
 	}, func(c *cli.Context) error {
 		if c.String(submission.Into) == "" {
@@ -53,7 +54,7 @@ func (p *program) submission(c *cli.Context) (*submission.Submission, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := cmp.Or(o.checkUntil(), o.checkSweep()); err != nil {
+	if err := cmp.Or(o.checkUntil(), o.checkSweep(), checkExports(c.StringSlice(exportFlag))); err != nil {
 		return nil, err
 	}
 	doc, err := p.read(file)

@@ -112,6 +112,32 @@ func TestSubmissionRecordsOfSweep(t *testing.T) {
 	}
 }
 
+// What no step can export is refused before anything is simulated, and the list of what can be has only that.
+func TestSubmissionExports(t *testing.T) {
+	const file = "../examples/phold.yml"
+	for name, want := range map[string]string{"ended": "says how the run was simulated", "workers": "want a figure",
+		"wall_s": "isn't the same on each machine", "trace_hash": "", "events": "", "horizon_s": "", "any": ""} {
+		status, said := checkSubmission(t, t.TempDir(), "--export", name, file)
+		if want == "" && status != 0 || want != "" && (status != ExitUsage || !strings.Contains(said, want)) {
+			t.Errorf("%s: status %d: %s, want %q", name, status, said, want)
+		}
+	}
+	row := &sweepRow{document: &document{}, cells: []cell{{name: "events", text: "7", number: true},
+		{name: "wall_s", text: "1", number: true}, {name: "events_per_s", text: "7", number: true},
+		{name: "trace_hash", text: "ab"}, {name: "handled", text: "3", number: true},
+		{name: "handled.low", text: "2", number: true}}}
+	err := row.export([]string{"nothing_like_it"})
+	if err == nil || !strings.Contains(err.Error(), "there are events, trace_hash, handled") ||
+		strings.Contains(err.Error(), "wall_s") || strings.Contains(err.Error(), "low") {
+		t.Errorf("found %v", err)
+	}
+	for name, want := range map[string]any{"handled": 3.0, "trace_hash": "ab"} {
+		if err := row.export([]string{name}); err != nil || row.Exports[name] != want {
+			t.Errorf("%s: found %v, %v, want %v", name, row.Exports[name], err, want)
+		}
+	}
+}
+
 // A model whose handlers can't be saved is refused, with what run --checkpoint-to says; nothing of it stays.
 func TestSubmissionNotSaved(t *testing.T) {
 	temp := t.TempDir()

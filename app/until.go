@@ -109,7 +109,7 @@ func (u *until) look(index int, cells []cell) {
 		u.met = false
 	}
 	if lacks := u.rule.Look(index, figureAmong(cells)); lacks != "" && u.err == nil {
-		u.err = noFigure("--until", lacks, "", cells)
+		u.err = noFigure("--until", lacks, "", cells, isNumber)
 	}
 }
 

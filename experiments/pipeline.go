@@ -5,6 +5,7 @@ package experiments
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -19,6 +20,7 @@ import (
 
 // pipeline is a file with steps, each a scenario of its own.
 type pipeline struct {
+	file     string // its path
 	failFast bool
 	steps    []stepFile
 }
@@ -56,6 +58,24 @@ func (p *pipeline) standIn(m fleet.Import) string {
 	return "1"
 }
 
+// stepsForm is what stands in the field steps.
+const stepsForm = "a mapping with 1 or more steps by their names, such as warm: {file: mini.yml}"
+
+// isPipeline tells whether the top level of a file is that of a pipeline: it has a mapping steps, or steps and nothing
+// else that a pipeline hasn't, and names no model.
+func isPipeline(top []scenario.Entry) bool {
+	steps, mapping, others := false, false, false
+	for _, e := range top {
+		if e.Name == "model" {
+			return false
+		}
+		steps = steps || e.Name == "steps"
+		mapping = mapping || e.Name == "steps" && e.Value.IsMapping()
+		others = others || !slices.Contains(pipelineFields, e.Name)
+	}
+	return mapping || steps && !others
+}
+
 // readPipeline reads a file with steps; nil: it is something else, about which the program with the models says what is
 // wrong. A scenario whose own top level has steps names its model.
 func readPipeline(path string) (*pipeline, error) {
@@ -67,39 +87,49 @@ func readPipeline(path string) (*pipeline, error) {
 	if !top.IsMapping() {
 		return nil, nil
 	}
-	is := false
-	for _, e := range top.Entries() {
-		if e.Name == "model" {
-			return nil, nil
-		}
-		is = is || e.Name == "steps" && e.Value.IsMapping()
-	}
-	if !is {
+	if !isPipeline(top.Entries()) {
 		return nil, nil
 	}
 	r := scenario.NewReader(doc)
 	s := r.Whole().Section(pipelineFields...)
-	p := &pipeline{failFast: s.Field("fail_fast").BoolOr(false)}
+	p := &pipeline{file: path, failFast: s.Field("fail_fast").BoolOr(false)}
 	var steps []fleet.Step
-	for _, e := range s.Field("steps").Entries() {
-		p.steps = append(p.steps, stepFrom(e, filepath.Dir(path)))
-		steps = append(steps, p.steps[len(p.steps)-1].Step)
-	}
-	if len(steps) == 0 && r.Err() == nil {
-		s.Field("steps").Refuse("no steps", "1 or more", "")
+	all := s.Field("steps")
+	switch {
+	case all.IsList():
+		all.Refuse("a list", stepsForm, "put each step's name before what it has")
+	case !all.IsMapping():
+		all.Refuse("no steps", stepsForm, "")
+	default:
+		for _, e := range all.Entries() {
+			p.steps = append(p.steps, stepFrom(e, filepath.Dir(path)))
+			steps = append(steps, p.steps[len(p.steps)-1].Step)
+		}
+		if len(steps) == 0 {
+			all.Refuse("no steps", stepsForm, "")
+		}
 	}
 	err = r.Err()
-	if wrong := fleet.CheckSteps(steps); wrong != nil && len(steps) > 0 {
-		lines := strings.Split(wrong.Error(), "\n")
-		for i := range lines {
-			lines[i] = path + ": " + lines[i]
-		}
-		err = errors.Join(err, errors.New(strings.Join(lines, "\n")))
+	if len(steps) > 0 {
+		err = errors.Join(err, p.checkSteps(steps))
 	}
 	if err != nil {
 		return nil, app.Usage("%v", err)
 	}
 	return p, nil
+}
+
+// checkSteps says all that is wrong with how steps go together, and in which file they stand.
+func (p *pipeline) checkSteps(steps []fleet.Step) error {
+	wrong := fleet.CheckSteps(steps)
+	if wrong == nil {
+		return nil
+	}
+	lines := strings.Split(wrong.Error(), "\n")
+	for i := range lines {
+		lines[i] = p.file + ": " + lines[i]
+	}
+	return errors.New(strings.Join(lines, "\n"))
 }
 
 // stepFrom reads a step; what is wrong is noted.
@@ -145,12 +175,22 @@ func stepFrom(e scenario.Entry, dir string) (s stepFile) {
 	for _, all := range []struct {
 		name  string
 		texts []string
-	}{{"sweep", s.Sweep}, {"require", s.Require}, {"until", s.Until}, {"figure", s.Figures}} {
+	}{{"sweep", s.Sweep}, {"require", s.Require}, {"until", s.Until}, {"figure", s.Figures}, {"export", s.exported()}} {
 		for _, text := range all.texts {
 			flag(all.name, text)
 		}
 	}
 	return s
+}
+
+// exported are the names in the results that what a step exports is made of.
+func (s *stepFile) exported() (all []string) {
+	keys := fleet.SweepKeys(s.Sweep)
+	for _, name := range slices.Sorted(maps.Keys(s.Export)) {
+		e := fleet.ParseExport(s.Export[name])
+		all = append(all, e.Figures(keys)...)
+	}
+	return all
 }
 
 // begin reads what a step's runs begin with: a file, or the checkpoint of another step.
@@ -205,10 +245,17 @@ func (p *pipeline) submitted(c *app.Call) (steps []fleet.SubmittedStep, version 
 			version, err = checked.Version, s.take(checked)
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("step %s: %w", s.Name, err))
+			errs = append(errs, fmt.Errorf("%s: step %s: %w", p.file, s.Name, err))
 			continue
 		}
 		steps = append(steps, submittedStep(s.Step, checked))
+	}
+	if len(errs) == 0 { // their points are known now
+		var all []fleet.Step
+		for i := range steps {
+			all = append(all, steps[i].Step)
+		}
+		errs = append(errs, p.checkSteps(all))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, "", app.Usage("%v", err)

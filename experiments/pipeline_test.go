@@ -23,7 +23,7 @@ func TestReadPipeline(t *testing.T) {
 	warm, check := p.steps[0], p.steps[2]
 	if warm.Name != "warm" || warm.file != "../examples/mini.yml" || warm.Export["most"] != "throughput_rps" ||
 		strings.Join(p.flagsOf(&warm), " ") != "--replications 4 --horizon 60 "+
-			"--set rqs_input.avg_active_users.mean=200" {
+			"--export throughput_rps --set rqs_input.avg_active_users.mean=200" {
 		t.Errorf("found %+v", warm)
 	}
 	if !slices.Equal(check.After, []string{"sweep"}) || len(check.Require) != 2 || check.Priority != fleet.High ||
@@ -73,10 +73,16 @@ func TestPipelineFrom(t *testing.T) {
 func TestReadPipelineRefused(t *testing.T) {
 	for text, wants := range map[string][]string{
 		"model: x\nsteps: {a: {}}": nil,
-		"steps: 3":                 nil,
+		"kind: x\nsteps: 3":        nil,
+		"kind: x\nsteps: [{a: 3}]": nil,
 		"- steps":                  nil,
 		"a: {":                     nil,
-		"steps: {}":                {"steps: found no steps"},
+		"steps: {}":                {"p.yml:1:8: steps: found no steps, want a mapping with 1 or more steps"},
+		"steps:\n":                 {"p.yml:1:1: steps: found no steps, want a mapping with 1 or more steps"},
+		"fail_fast: true\nsteps:":  {"p.yml:2:1: steps: found no steps"},
+		"steps: 3":                 {"p.yml:1:8: steps: found no steps, want a mapping with 1 or more steps"},
+		"steps:\n  - {file: x.yml}": {"p.yml:2:3: steps: found a list, want a mapping with 1 or more steps by " +
+			"their names, such as warm: {file: mini.yml}; put each step's name"},
 		"fail_fsat: true\nsteps:\n  a: {file: x.yml, after: [c, z], replications: 0}\n" +
 			"  b: {after: a, set: ['k={c.y}']}\n  c: {file: x.yml, after: b, warmup: soon, priority: urgent}\n": {
 			"fail_fsat: found an unknown field", "did you mean fail_fast?", "steps.a.replications: found 0",

@@ -161,8 +161,12 @@ func (s *Spec) Pipeline() bool { return len(s.Steps) > 1 || s.Steps[0].Name != "
 
 // StepOf is the number of the step of a name. The error lists all names.
 func (s *Spec) StepOf(name string) (int, error) {
+	if !s.Pipeline() {
+		return 0, fmt.Errorf("found the step %.80q of an experiment that has no steps: it is one scenario, and no "+
+			"pipeline", name)
+	}
 	i := slices.IndexFunc(s.Steps, func(t Step) bool { return t.Name == name })
-	if i < 0 || !s.Pipeline() {
+	if i < 0 {
 		return 0, fmt.Errorf("found the step %.80q, want one of %s", name, stepNames(s.Steps))
 	}
 	return i, nil

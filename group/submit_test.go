@@ -36,11 +36,16 @@ func newSubmitting(t *testing.T, url string) *submitting {
 		t.Fatal(err)
 	}
 	x := &submitting{t: t, url: url, file: filepath.Join(t.TempDir(), "moving.yml"), self: self, keys: t.TempDir()}
+	const warm = "steps:\n  warm: {file: moving.yml, checkpoint: 1"
+	for name, text := range map[string]string{"": movingText, ".list": "steps: [{file: moving.yml}]\n",
+		".points": warm + "}\n  more: {from: warm, sweep: ['horizon=5,10'], export: {a: x at horizon=7}}\n",
+		".export": warm + ", export: {a: ended}}\n"} {
+		if err := os.WriteFile(x.file+name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	t.Setenv(programVariable, "1")
 	t.Setenv("XDG_STATE_HOME", x.keys)
-	if err := os.WriteFile(x.file, []byte(movingText), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	if status, _, stderr := run("", "store", "put", "made", "1", "--store", url); status != 0 {
 		t.Fatal(stderr)
 	}
@@ -51,7 +56,7 @@ func newSubmitting(t *testing.T, url string) *submitting {
 func (x *submitting) do(args string) (status int, stdout, stderr string) {
 	words := strings.Fields(strings.ReplaceAll(args, "%F", x.file))
 	words = append(words, "--store", x.url)
-	if words[0] == "submit" {
+	if words[0] == "submit" || words[0] == "results" {
 		words = append(words, "--program", x.self)
 	}
 	return run("", words...)
@@ -145,6 +150,10 @@ func TestSubmitAndWishes(t *testing.T) {
 			{"submit %F --place file:///tmp/x", 2, `--place: found "file:///tmp/x"`},
 			{"cancel night --why=\x1b[1m", 2, "--why: found a control character"},
 			{"submit %F.none", 2, "nothing was sent"},
+			{"results night --step zz", 2, "of an experiment that has no steps"},
+			{"submit %F.list", 2, "moving.yml.list:1:8: steps: found a list, want a mapping with 1 or more steps"},
+			{"submit %F.points", 2, `moving.yml.points: step "more": export: a: found the settings "horizon=7"`},
+			{"submit %F.export", 2, "moving.yml.export: step warm: "},
 			{"submit %F --group none", 2, "no such group"},
 			{"submit %F --sweep horizon=0,1", 2, "nothing was sent"},
 		} {
