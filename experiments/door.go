@@ -19,6 +19,7 @@ import (
 	"github.com/disco-sim/disco/fleet/doorway"
 	"github.com/disco-sim/disco/internal/checkpoint/storeblobs"
 	"github.com/disco-sim/disco/internal/groupcall"
+	"github.com/disco-sim/disco/internal/table"
 	"github.com/disco-sim/disco/metastore"
 	"github.com/disco-sim/disco/metastore/dial"
 	"github.com/urfave/cli/v2"
@@ -93,7 +94,8 @@ func runDoor(c *app.Call) error {
 	if err != nil {
 		return app.Usage("--listen: %v", err)
 	}
-	fmt.Fprintf(c.Stdout, "%s: the door is open at %v, to %s\n", c.Program, server.At, counted(len(d.sites), "site"))
+	fmt.Fprintf(c.Stdout, "%s: the door is open at %v, to %s\n", c.Program, server.At,
+		table.Plural(len(d.sites), "site"))
 	return d.run(ctx, server)
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/disco-sim/disco/app"
 	"github.com/disco-sim/disco/fleet"
 	"github.com/disco-sim/disco/internal/groupcall"
+	"github.com/disco-sim/disco/internal/table"
 	"github.com/disco-sim/disco/metastore"
 	"github.com/urfave/cli/v2"
 )
@@ -416,8 +417,8 @@ func (s *shownExperiment) route(out *strings.Builder) {
 func (s *shownExperiment) standing(out *strings.Builder) {
 	st := s.Standing
 	if st == nil {
-		fmt.Fprintf(out, "no machine has looked at its %d pieces yet: `agent --store URL --executor local` makes one "+
-			"take part\n", s.Count)
+		fmt.Fprintf(out, "no machine has looked at its %s yet: `agent --store URL --executor local` makes one "+
+			"take part\n", table.Plural(s.Count, "piece"))
 		return
 	}
 	var counts []string

@@ -127,7 +127,7 @@ func (s *shownExperiment) rule(out *strings.Builder) {
 			fmt.Fprintf(out, "the first %d replications are enough, and those that count: %s\n", enough,
 				strings.Join(step.Until, "; "))
 		case s.Ended && s.Status == fleet.StatusFinished:
-			fmt.Fprintf(out, "with %d replications it isn't reached: %s\n", step.Replications,
+			fmt.Fprintf(out, "with %s it isn't reached: %s\n", table.Plural(step.Replications, "replication"),
 				strings.Join(step.Until, "; "))
 		}
 	}

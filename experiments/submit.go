@@ -22,6 +22,7 @@ import (
 	"github.com/disco-sim/disco/internal/checkpoint/s3"
 	"github.com/disco-sim/disco/internal/groupcall"
 	"github.com/disco-sim/disco/internal/submission"
+	"github.com/disco-sim/disco/internal/table"
 	"github.com/disco-sim/disco/metastore"
 	"github.com/urfave/cli/v2"
 )
@@ -172,7 +173,7 @@ func submitOnce(c *app.Call, s *fleet.Submission) error {
 		}
 		what := stepText(&s.Steps[0].Step)
 		if n := len(s.Steps); n > 1 {
-			what = counted(n, "step")
+			what = table.Plural(n, "step")
 		}
 		if duplicate {
 			what += "; it was submitted before"
@@ -188,16 +189,8 @@ func stepText(s *fleet.Step) string {
 	if len(s.Until) > 0 {
 		most, until = "at most ", ", until "+strings.Join(s.Until, " and ")
 	}
-	return fmt.Sprintf("%s × %s%s, %s each%s", counted(len(s.Points), "point"), most,
-		counted(s.Replications, "replication"), counted(s.Workers, "worker"), until)
-}
-
-// counted is e.g. "1 point" or "2 points".
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return fmt.Sprintf("%s × %s%s, %s each%s", table.Plural(len(s.Points), "point"), most,
+		table.Plural(s.Replications, "replication"), table.Plural(s.Workers, "worker"), until)
 }
 
 // submissionOf reads the flags, and has the program with the models check the scenario.

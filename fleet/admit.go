@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/disco-sim/disco/internal/table"
 	"github.com/disco-sim/disco/metastore"
 )
 
@@ -130,8 +131,8 @@ func (l *Load) admit(p Priority) error {
 	if l.Ends > 0 {
 		after = time.Duration(min(afterMost.Seconds(), float64(l.Waiting-most+1)/l.Ends) * float64(time.Second))
 	}
-	return busy(after, "%d pieces wait, and of priority %s something is taken while there are fewer than %d (of %d)",
-		l.Waiting, p, most, l.Queue)
+	return busy(after, "%s waiting, and of priority %s something is taken while there are fewer than %d (of %d)",
+		table.Plural(l.Waiting, "piece"), p, most, l.Queue)
 }
 
 // account is what a user has submitted lately, in a key of the user's. Submissions change it in their commit, by
@@ -184,8 +185,8 @@ func (c *Client) charge(ctx context.Context, user, id string, now time.Time, bou
 		return age <= -rateWindow || age >= rateWindow // by a clock that is far ahead it would count for long
 	})
 	if len(a.Recent) >= bounds.Rate {
-		return cond, op, busy(rateWindow-now.Sub(a.Recent[0]), "%s has submitted %d experiments in %v, at most %d",
-			user, len(a.Recent), rateWindow, bounds.Rate)
+		return cond, op, busy(rateWindow-now.Sub(a.Recent[0]), "%s has submitted %s in %v, at most %d",
+			user, table.Plural(len(a.Recent), "experiment"), rateWindow, bounds.Rate)
 	}
 	if len(a.Open) >= bounds.Open {
 		if a.Open, err = c.stillOpen(ctx, a.Open); err != nil {
@@ -193,8 +194,8 @@ func (c *Client) charge(ctx context.Context, user, id string, now time.Time, bou
 		}
 	}
 	if len(a.Open) >= bounds.Open {
-		return cond, op, busy(afterUnknown, "%s has %d experiments that haven't ended, at most %d", user, len(a.Open),
-			bounds.Open)
+		return cond, op, busy(afterUnknown, "%s has %s that didn't end yet, at most %d", user,
+			table.Plural(len(a.Open), "experiment"), bounds.Open)
 	}
 	a.Open, a.Recent = append(a.Open, id), append(a.Recent, now)
 	op, err = c.op(metastore.Set, key, a)

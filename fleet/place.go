@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/disco-sim/disco/internal/table"
 )
 
 // Role is the role of members that simulate pieces: they have an executor.
@@ -191,7 +193,7 @@ func (s *State) unfit(t *step) bool {
 // lacks says what a step wants, and what there is.
 func (s *State) lacks(t *step) string {
 	e := t.experiment
-	text := fmt.Sprintf("a gang of step %d wants %s", t.number, counted(t.gang(), "server"))
+	text := fmt.Sprintf("a gang of step %d wants %s", t.number, table.Plural(t.gang(), "server"))
 	if len(e.Labels) > 0 {
 		var labels []string
 		for _, key := range slices.Sorted(maps.Keys(e.Labels)) {
@@ -212,14 +214,6 @@ func (s *State) fail(p *piece) {
 	to := p.Piece
 	to.State, to.Error = Failed, &Error{Type: ErrorFit, Decided: s.leader, Message: s.lacks(p.step)}
 	s.move(p, to, nil)
-}
-
-// counted is e.g. "1 server" or "2 servers".
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // gang is how many servers a piece of a step needs.
@@ -337,7 +331,7 @@ func (s *State) Why(id string, at PieceID) string {
 		text.WriteString(s.history(p))
 	}
 	fmt.Fprintf(&text, "piece %v of %s wants %s; the least score is taken: load - warm - checkpoint + slow\n",
-		at, id, counted(t.gang(), "server"))
+		at, id, table.Plural(t.gang(), "server"))
 	if s.head != nil {
 		fmt.Fprintf(&text, "step %d of %s has reserved what becomes free\n", s.head.step.number,
 			s.head.step.experiment.ID)

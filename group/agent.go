@@ -24,6 +24,7 @@ import (
 	"github.com/disco-sim/disco/experiments"
 	"github.com/disco-sim/disco/fleet"
 	"github.com/disco-sim/disco/internal/groupcall"
+	"github.com/disco-sim/disco/internal/table"
 	"github.com/disco-sim/disco/metastore"
 	"github.com/disco-sim/disco/metastore/dial"
 	"github.com/urfave/cli/v2"
@@ -184,8 +185,9 @@ func agent(ctx context.Context, c *app.Call, s *metastore.Store, o cluster.Optio
 		}()
 	}
 	if err == nil {
-		fmt.Fprintf(c.Stdout, "%s: %s is up, with %d servers, in the group %s\n", c.Program, o.Name, o.Slots,
-			c.String("group"))
+		fmt.Fprintf(c.Stdout, "%s: %s is up, with %s, in the group %s
+", c.Program, o.Name,
+			table.Plural(o.Slots, "server"), c.String("group"))
 	}
 	select {
 	case <-m.Done():

@@ -17,6 +17,7 @@ import (
 	"github.com/disco-sim/disco/internal/bridge/offer"
 	"github.com/disco-sim/disco/internal/bridge/stream"
 	"github.com/disco-sim/disco/internal/groupcall"
+	"github.com/disco-sim/disco/internal/table"
 	"github.com/disco-sim/disco/internal/workerproc"
 	"github.com/urfave/cli/v2"
 )
@@ -98,9 +99,8 @@ func listen(c *app.Call, name string) (*listening, error) {
 			return nil, errors.Join(err, l.close())
 		}
 	}
-	_, err = fmt.Fprintf(c.Stdout, "%s: %s takes runs at %s, with %d slots, for %s %.4x\n", c.Program, name,
-		h.address(),
-		slots, filepath.Base(f.Name()), programs)
+	_, err = fmt.Fprintf(c.Stdout, "%s: %s takes runs at %s, with %s, for %s %.4x\n", c.Program, name,
+		h.address(), table.Plural(slots, "slot"), filepath.Base(f.Name()), programs)
 	if err != nil {
 		return nil, errors.Join(err, l.close())
 	}

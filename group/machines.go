@@ -18,6 +18,7 @@ import (
 	"github.com/disco-sim/disco/internal/bridge/stream"
 	"github.com/disco-sim/disco/internal/groupcall"
 	"github.com/disco-sim/disco/internal/machinefile"
+	"github.com/disco-sim/disco/internal/table"
 	"github.com/disco-sim/disco/metastore"
 	"github.com/disco-sim/disco/scenario"
 	"github.com/urfave/cli/v2"
@@ -178,8 +179,9 @@ func listIn(c *app.Call, v *cluster.View) (*machinefile.List, error) {
 		}
 	}
 	if len(list.Machines) == 0 {
-		return nil, fmt.Errorf("of the %d members of the group none is up, has an address and isn't drained: "+
-			"`agent --listen HOST:PORT --store URL` makes a machine such a member", len(members))
+		return nil, fmt.Errorf("of %s of the group none is up, has an address and isn't drained: "+
+			"`agent --listen HOST:PORT --store URL` makes a machine such a member",
+			table.Plural(len(members), "member"))
 	}
 	return chosen(c, list)
 }

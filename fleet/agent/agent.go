@@ -20,6 +20,7 @@ import (
 	"github.com/disco-sim/disco/fleet"
 	"github.com/disco-sim/disco/fleet/executor"
 	"github.com/disco-sim/disco/internal/circuit"
+	"github.com/disco-sim/disco/internal/table"
 )
 
 // Store is what an agent reads and writes: a *fleet.Client.
@@ -120,7 +121,8 @@ func (a *Agent) sweep() {
 		case err != nil:
 			a.o.Report(err)
 		case ended > 0:
-			a.o.Report(fmt.Errorf("ended %d processes of attempts that no server of %s has", ended, a.o.Member))
+			a.o.Report(fmt.Errorf("ended %s of attempts that no server of %s has",
+				table.Plural(ended, "process"), a.o.Member))
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"strings"
 
 	"github.com/disco-sim/disco/fleet"
+	"github.com/disco-sim/disco/internal/table"
 )
 
 // Executor starts attempts. Any goroutine may call its methods.
@@ -135,15 +136,15 @@ type Machine struct {
 // NewJob is the job of an attempt at a piece of an experiment. The error is final: another machine would find the same.
 func NewJob(spec *fleet.Spec, a fleet.AttemptID, place string) (*Job, error) {
 	if a.Step >= len(spec.Steps) {
-		return nil, fmt.Errorf("%s has %d steps, and no piece %v", spec.ID, len(spec.Steps), a.PieceID)
+		return nil, fmt.Errorf("%s has %s, and no piece %v", spec.ID, table.Plural(len(spec.Steps), "step"), a.PieceID)
 	}
 	step := &spec.Steps[a.Step]
 	if spec.IsClosing(a.PieceID) {
 		return newClosing(spec, a, place), nil
 	}
 	if a.Point >= len(step.Points) || a.Replication >= step.Replications {
-		return nil, fmt.Errorf("step %d of %s has %d points × %d replications, and no piece %v", a.Step, spec.ID,
-			len(step.Points), step.Replications, a.PieceID)
+		return nil, fmt.Errorf("step %d of %s has %s × %s, and no piece %v", a.Step, spec.ID,
+			table.Plural(len(step.Points), "point"), table.Plural(step.Replications, "replication"), a.PieceID)
 	}
 	j := &Job{Experiment: spec.ID, Attempt: a, File: filepath.Base(step.File), Text: step.Text,
 		Attachments: step.Attachments, Args: slices.Clone(step.Args), Replications: step.Replications,

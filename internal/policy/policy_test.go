@@ -76,13 +76,13 @@ metastore/mem: metastore
 metastore/storetest: internal/forward metastore
 metastore/zk: internal/certs internal/circuit metastore
 cluster: metastore internal/procfs
-fleet: cluster internal/circuit internal/heap internal/nearest internal/until metastore model/measure
-fleet/agent: cluster fleet fleet/executor internal/circuit
+fleet: cluster internal/circuit internal/heap internal/nearest internal/table internal/until metastore model/measure
+fleet/agent: cluster fleet fleet/executor internal/circuit internal/table
 fleet/door: fleet metastore
 fleet/doorway: fleet internal/certs internal/infile internal/webserver metastore
-fleet/executor: fleet
+fleet/executor: fleet internal/table
 fleet/executor/local: fleet fleet/executor internal/infile internal/procfs internal/until
-fleet/executor/remote: fleet fleet/executor fleet/executor/local internal/circuit internal/infile
+fleet/executor/remote: fleet fleet/executor fleet/executor/local internal/circuit internal/infile internal/table
 fleet/executor/executortest: fleet fleet/executor internal/launch/launchtest
 
 # The commands of a group.
@@ -96,7 +96,7 @@ group: app cluster experiments fleet fleet/agent fleet/doorway fleet/executor fl
 	internal/bridge/byname internal/bridge/offer internal/bridge/relay internal/bridge/stream
 	internal/certs internal/checkpoint/blobproc internal/checkpoint/s3
 	internal/checkpoint/storeblobs internal/child internal/infile
-	internal/machinefile internal/session internal/site
+	internal/machinefile internal/session internal/site internal/table
 	internal/workerproc ipc metastore metastore/dial scenario
 group/beside: app internal/checkpoint/blobproc internal/child internal/graphproc
 

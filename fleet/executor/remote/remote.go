@@ -28,6 +28,7 @@ import (
 	"github.com/disco-sim/disco/fleet"
 	"github.com/disco-sim/disco/fleet/executor"
 	"github.com/disco-sim/disco/internal/circuit"
+	"github.com/disco-sim/disco/internal/table"
 )
 
 // Machine is one on which a host runs as long as the agent does.
@@ -254,11 +255,12 @@ func (r *Remote) place(j *executor.Job, tried map[string]error) (*placed, error)
 	p := &placed{processors: j.Workers}
 	if r.o.Scheduler != nil {
 		if all+j.Workers > r.o.Slots {
-			return nil, fmt.Errorf("it wants %d slots, and %d of %d are taken", j.Workers, all, r.o.Slots)
+			return nil, fmt.Errorf("it wants %s, and %d of %d are taken", table.Plural(j.Workers, "slot"), all,
+				r.o.Slots)
 		}
 		p.link = r.schedule(j, r.without(j, tried))
 	} else if p.link = r.roomiest(j, used, tried); p.link == nil {
-		err := fmt.Errorf("it wants %d slots: %w", j.Workers, r.full(used, tried))
+		err := fmt.Errorf("it wants %s: %w", table.Plural(j.Workers, "slot"), r.full(used, tried))
 		if len(tried) == 0 && slices.ContainsFunc(r.machines, func(l *link) bool { return l.slots >= j.Workers }) {
 			err = &executor.RefusedError{Why: err} // there will be room
 		}
