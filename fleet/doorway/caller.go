@@ -114,10 +114,14 @@ func withToken(a *metastore.Access, token string, now time.Time) (found *metasto
 // access is who may do what at the home; nil where nobody has said.
 func (s *Server) access(ctx context.Context) (*metastore.Access, error) {
 	a, _, err := metastore.ReadAccess(ctx, s.o.Home, s.o.Root)
-	if err != nil && !errors.Is(err, metastore.ErrUnavailable) {
-		err = fmt.Errorf("who may do what at this door can't be read, and so nothing is done: %w", err)
+	switch {
+	case err == nil:
+		return a, nil
+	case errors.Is(err, metastore.ErrUnavailable): // who asks isn't known yet: where the store is isn't told
+		return nil, fmt.Errorf("%w: the home's store doesn't answer", metastore.ErrUnavailable)
 	}
-	return a, err
+	return nil, errors.New("who may do what at this door can't be read, and so nothing is done: who looks after its " +
+		"home finds out why by asking that store itself")
 }
 
 // mayWrite tells whether this caller writes a key so: by what people write, and by the role.

@@ -5,6 +5,7 @@ package doorway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -303,5 +304,53 @@ func TestAway(t *testing.T) {
 	if err := b.Commit(ctx, nil, []metastore.Op{{Path: "/home/fleet/changed", Do: metastore.Set,
 		Value: []byte(`"x"`)}}); !errors.Is(err, metastore.ErrUnavailable) && !errors.Is(err, metastore.ErrUnknown) {
 		t.Errorf("found %v", err)
+	}
+}
+
+// faulty is a store whose errors tell where it is and what lies where in it.
+type faulty struct {
+	metastore.Backend
+	what error
+}
+
+func (f faulty) Get(_ context.Context, path string) (metastore.Node, error) {
+	return metastore.Node{}, fmt.Errorf("%w: etcd://10.0.0.9:2379%s, by /etc/disco/h9.pem", f.what, path)
+}
+
+func (f faulty) Children(_ context.Context, path string) ([]string, error) {
+	return nil, fmt.Errorf("%w: the key %q of %q", f.what, path, "/g")
+}
+
+// TestDoorPaths: nobody is told where in the home's store something lies, and who isn't known not even which store it
+// is, or what its machine has.
+func TestDoorPaths(t *testing.T) {
+	s := serve(t, "")
+	_, b := s.client(plain)
+	for _, ask := range []request{{Do: "get", Path: "/home/none"}, {Do: "get", Path: "/home-parts/none"},
+		{Do: "children", Path: "/home/none"}, {Do: "tree", Path: "/home/none/x"}, {Do: "get", Path: "/home/a//b"},
+		{Do: "commit", Path: "", Conds: []metastore.Cond{{Path: "/home/fleet/none", Is: metastore.Exists}}}} {
+		_, err := b.do(t.Context(), &ask)
+		if err != nil && (strings.Contains(err.Error(), "/g/") || strings.Contains(err.Error(), "/g-parts")) {
+			t.Errorf("%s %s: found %v", ask.Do, ask.Path, err)
+		}
+	}
+	server := &Server{o: Options{Home: faulty{what: metastore.ErrNoNode}, Root: "/g", Results: "/g-parts"},
+		root: inText("/g"), results: inText("/g-parts")}
+	for text, want := range map[string]string{"no /g/x": "no /home/x", "no \"/g\"": "no \"/home\"", "/g-parts": "/home-parts",
+		"/g-parts/x, /gone/g": "/home-parts/x, /gone/home", "/g": "/home", "/group /g.x": "/group /g.x"} {
+		if f := server.failed(errors.New(text)); f.Text != want {
+			t.Errorf("%q: found %q, want %q", text, f.Text, want)
+		}
+	}
+	for _, what := range []error{metastore.ErrUnavailable, errors.New("malformed"), metastore.ErrDenied} {
+		server.o.Home = faulty{what: what}
+		_, err := server.caller(t.Context(), &http.Request{RemoteAddr: "10.0.0.7:99"})
+		if err == nil || strings.Contains(err.Error(), "10.0.0.9") || strings.Contains(err.Error(), "/g") ||
+			strings.Contains(err.Error(), "pem") {
+			t.Errorf("%v: a stranger is told %v", what, err)
+		}
+		if is := errors.Is(what, metastore.ErrUnavailable); errors.Is(err, metastore.ErrUnavailable) != is {
+			t.Errorf("%v: found %v, another kind", what, err)
+		}
 	}
 }

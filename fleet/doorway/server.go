@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -50,6 +51,13 @@ type Server struct {
 	http *http.Server
 	l    net.Listener
 	At   netip.AddrPort // where it listens
+
+	root, results *regexp.Regexp // those of Options in a text
+}
+
+// inText finds a path of the store in a text, as a whole or in front of a longer one.
+func inText(path string) *regexp.Regexp {
+	return regexp.MustCompile(regexp.QuoteMeta(path) + `([^\w.-]|$)`)
 }
 
 // Listen opens the port, HOST:PORT; port 0 is one that is free. Serve answers there.
@@ -58,7 +66,7 @@ func Listen(address string, o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{o: o, At: at, l: l}
+	s := &Server{o: o, At: at, l: l, root: inText(o.Root), results: inText(o.Results)}
 	if o.TLS != nil {
 		s.l = tls.NewListener(l, o.TLS)
 	}
@@ -117,10 +125,18 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, refuse func(statu
 		a, err = s.answer(ctx, c, &ask)
 	}
 	if err != nil {
-		a = reply{Error: failed(err)}
+		a = reply{Error: s.failed(err)}
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(a) // who asked has gone
+}
+
+// failed is an error as it is sent: what lies where in the home's store is named as callers see it.
+func (s *Server) failed(err error) *failure {
+	f := failed(err)
+	f.Text = s.results.ReplaceAllString(f.Text, "/"+Results+"$1")
+	f.Text = s.root.ReplaceAllString(f.Text, "/"+Group+"$1")
+	return f
 }
 
 // answer does what a caller asks.
