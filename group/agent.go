@@ -185,8 +185,7 @@ func agent(ctx context.Context, c *app.Call, s *metastore.Store, o cluster.Optio
 		}()
 	}
 	if err == nil {
-		fmt.Fprintf(c.Stdout, "%s: %s is up, with %s, in the group %s
-", c.Program, o.Name,
+		fmt.Fprintf(c.Stdout, "%s: %s is up, with %s, in the group %s\n", c.Program, o.Name,
 			table.Plural(o.Slots, "server"), c.String("group"))
 	}
 	select {
