@@ -337,7 +337,7 @@ func TestDoorPaths(t *testing.T) {
 	server := &Server{o: Options{Home: faulty{what: metastore.ErrNoNode}, Root: "/g", Results: "/g-parts"},
 		root: inText("/g"), results: inText("/g-parts")}
 	for text, want := range map[string]string{"no /g/x": "no /home/x", `no "/g"`: `no "/home"`,
-		"/g-parts": "/home-parts",
+		"/g-parts":            "/home-parts",
 		"/g-parts/x, /gone/g": "/home-parts/x, /gone/home", "/g": "/home", "/group /g.x": "/group /g.x"} {
 		if f := server.failed(errors.New(text)); f.Text != want {
 			t.Errorf("%q: found %q, want %q", text, f.Text, want)
