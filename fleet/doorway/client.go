@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/disco-sim/disco/internal/circuit"
 	"github.com/disco-sim/disco/metastore"
 )
 
@@ -26,6 +27,7 @@ type Client struct {
 	reach   *reach
 	user    string // as Who has found out
 	http    *http.Client
+	gate    *circuit.Gate // of all tries
 	closed  chan struct{}
 	once    sync.Once
 }
@@ -44,7 +46,8 @@ func Dial(address string, s Security) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{address: address, url: "http://" + address + "/v1", reach: r, closed: make(chan struct{})}
+	c := &Client{address: address, url: "http://" + address + "/v1", reach: r, gate: circuit.NewGate(),
+		closed: make(chan struct{})}
 	if r.config != nil {
 		c.url = "https://" + address + "/v1"
 	}
@@ -60,8 +63,13 @@ func (c *Client) do(ctx context.Context, ask *request) (r reply, err error) {
 		return r, err
 	}
 	began := time.Now()
-	for {
+	for what := circuit.First; ; what = circuit.Second {
+		try, why := c.gate.Pass(ctx, c.closed, what)
+		if why != nil {
+			return r, c.over(ctx, began, why)
+		}
 		r, err = c.ask(ctx, text)
+		try.Done(saysOfDoor(ctx, err), err)
 		if err == nil {
 			if r.Error != nil {
 				return r, r.Error.error()
@@ -86,10 +94,30 @@ func (c *Client) do(ctx context.Context, ask *request) (r reply, err error) {
 		case <-ctx.Done():
 		}
 		if ctx.Err() != nil { // also when the gap is over as well
-			return r, fmt.Errorf("%w: the door %s: tried for %v: %w", metastore.ErrUnavailable, c.address,
-				time.Since(began).Round(time.Millisecond), err)
+			return r, c.over(ctx, began, err)
 		}
 	}
+}
+
+// over is the end of a call that nobody waits for any more, with why it hasn't been answered.
+func (c *Client) over(ctx context.Context, began time.Time, why error) error {
+	if ctx.Err() == nil {
+		return metastore.ErrClosed
+	}
+	return fmt.Errorf("%w: the door %s: tried for %v: %w", metastore.ErrUnavailable, c.address,
+		time.Since(began).Round(time.Millisecond), why)
+}
+
+// saysOfDoor is what a try says of whether the door is there: any answer is one that it is.
+func saysOfDoor(ctx context.Context, err error) circuit.Result {
+	wrong := (*statusError)(nil)
+	switch {
+	case err == nil, errors.As(err, &wrong), unlike(err):
+		return circuit.Succeeded
+	case ctx.Err() != nil:
+		return circuit.Neither // nobody waits for it any more
+	}
+	return circuit.HasFailed
 }
 
 // statusError is what a door, or somebody else at its address, says to a request that it doesn't know.

@@ -79,7 +79,7 @@ cluster: metastore internal/procfs
 fleet: cluster internal/circuit internal/heap internal/nearest internal/table internal/until metastore model/measure
 fleet/agent: cluster fleet fleet/executor internal/circuit internal/table
 fleet/door: fleet metastore
-fleet/doorway: fleet internal/certs internal/infile internal/webserver metastore
+fleet/doorway: fleet internal/certs internal/circuit internal/infile internal/webserver metastore
 fleet/executor: fleet internal/table
 fleet/executor/local: fleet fleet/executor internal/infile internal/procfs internal/until
 fleet/executor/remote: fleet fleet/executor fleet/executor/local internal/circuit internal/infile internal/table
