@@ -5,12 +5,10 @@ package app
 import (
 	"fmt"
 	"math"
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/disco-sim/disco/scenario"
 	"github.com/urfave/cli/v2"
@@ -106,21 +104,11 @@ const exportFlag = "export"
 // ofMachine are figures that depend on the machine: what has them among its inputs wouldn't be the same again.
 var ofMachine = []string{"wall_s", "events_per_s"}
 
-// ofModels are fields of a run's JSON whose names models may use for results of theirs, too.
-var ofModels = []string{"events", "trace_hash", "horizon_s", "replications", "interrupted", "nodes", "links",
-	"latency_s", "reached_s", "simprocs_per_node", "figures"}
-
-// ofRun are fields of a run's JSON that are about how it was simulated: they are no results.
-var ofRun = sync.OnceValue(func() (names []string) {
-	t := reflect.TypeFor[document]()
-	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		if name != "" && !slices.Contains(ofModels, name) {
-			names = append(names, name)
-		}
-	}
-	return names
-})
+// ofRun are fields of a run's JSON that say how it was simulated: no model has results of such names.
+var ofRun = []string{"scenario", "seed", "workers", "transport", "so_far", "ended", "file", "set", "graph_digest",
+	"version", "activations", "setup_s", "spread", "placement", "per_replication", "per_worker", "workers_wanted",
+	"processors", "phases", "machines", "only", "missing", "checkpoints", "resumed", "variant", "rebalance",
+	"recoveries", "no_figures", "requirements", "exports", "until", "speedup_vs_sequential", "compare"}
 
 // checkExports refuses names that no step can export, whatever its model.
 func checkExports(names []string) error {
@@ -129,7 +117,7 @@ func checkExports(names []string) error {
 		case slices.Contains(ofMachine, name):
 			return usage("--%s: found %s, which isn't the same on each machine: want a figure of the model", exportFlag,
 				name)
-		case slices.Contains(ofRun(), name):
+		case slices.Contains(ofRun, name):
 			return usage("--%s: found %s, which says how the run was simulated: want a figure of the model, or "+
 				"trace_hash", exportFlag, name)
 		}

@@ -69,7 +69,7 @@ func (c *Client) do(ctx context.Context, ask *request) (r reply, err error) {
 			return r, c.over(ctx, began, why)
 		}
 		r, err = c.ask(ctx, text)
-		try.Done(saysOfDoor(ctx, err), err)
+		try.Done(resultOf(ctx, err), err)
 		if err == nil {
 			if r.Error != nil {
 				return r, r.Error.error()
@@ -108,8 +108,8 @@ func (c *Client) over(ctx context.Context, began time.Time, why error) error {
 		time.Since(began).Round(time.Millisecond), why)
 }
 
-// saysOfDoor is what a try says of whether the door is there: any answer is one that it is.
-func saysOfDoor(ctx context.Context, err error) circuit.Result {
+// resultOf is what a try has come to: any answer is one that it is.
+func resultOf(ctx context.Context, err error) circuit.Result {
 	wrong := (*statusError)(nil)
 	switch {
 	case err == nil, errors.As(err, &wrong), unlike(err):
