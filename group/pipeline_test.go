@@ -3,6 +3,7 @@
 package group
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/disco-sim/disco/fleet"
 	"github.com/disco-sim/disco/internal/launch/launchtest"
+	"github.com/disco-sim/disco/metastore/dial"
 )
 
 // pipelineText are steps over one scenario.
@@ -55,10 +57,17 @@ func (h *byHand) ends(id string) *fleet.Experiment {
 	}
 }
 
-// TestPipeline: a file with steps runs end to end; its settings get what steps before export, each step's results are
-// those of a run here, and a step that is begun anew comes to the same.
+// TestPipeline: a file with steps runs end to end on each engine; its settings get what steps before export, each
+// step's results are those of a run here, and a step that is begun anew comes to the same.
 func TestPipeline(t *testing.T) {
-	h := openByHand(t)
+	stores(t, func(t *testing.T, url string) {
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+		t.Cleanup(cancel)
+		pipeline(t, openGroup(t, ctx, url, dial.Options{}))
+	})
+}
+
+func pipeline(t *testing.T, h *byHand) {
 	self := selfProgram(t)
 	h.agent("h1", self)
 	id, dir := h.submitSteps(pipelineText)
