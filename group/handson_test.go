@@ -31,8 +31,9 @@ steps:
 
 // TestPipelineHandsOn: a step that ends by its rule has the results of run --until, and hands on figures of those
 // replications; a sweep hands on what its best point has; texts are handed on, too.
-func TestPipelineHandsOn(t *testing.T) {
-	h := openByHand(t)
+func TestPipelineHandsOn(t *testing.T) { openEach(t, handsOn) }
+
+func handsOn(t *testing.T, h *byHand) {
 	self := selfProgram(t)
 	h.agent("h1", self)
 	id, dir := h.submitSteps(handsOnText)

@@ -3,7 +3,6 @@
 package group
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/disco-sim/disco/fleet"
 	"github.com/disco-sim/disco/internal/launch/launchtest"
-	"github.com/disco-sim/disco/metastore/dial"
 )
 
 // pipelineText are steps over one scenario.
@@ -60,11 +58,7 @@ func (h *byHand) ends(id string) *fleet.Experiment {
 // TestPipeline: a file with steps runs end to end on each engine; its settings get what steps before export, each
 // step's results are those of a run here, and a step that is begun anew comes to the same.
 func TestPipeline(t *testing.T) {
-	stores(t, func(t *testing.T, url string) {
-		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-		t.Cleanup(cancel)
-		pipeline(t, openGroup(t, ctx, url, dial.Options{}))
-	})
+	openEach(t, pipeline)
 }
 
 func pipeline(t *testing.T, h *byHand) {

@@ -48,6 +48,15 @@ func openByHand(t *testing.T) *byHand {
 	return openGroup(t, ctx, etcd(ctx, t), dial.Options{})
 }
 
+// openEach is openByHand on each engine.
+func openEach(t *testing.T, f func(t *testing.T, h *byHand)) {
+	stores(t, func(t *testing.T, url string) {
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+		t.Cleanup(cancel)
+		f(t, openGroup(t, ctx, url, dial.Options{}))
+	})
+}
+
 // openGroup is openByHand for a store that is there, which options reach.
 func openGroup(t *testing.T, ctx context.Context, url string, o dial.Options) *byHand {
 	h := &byHand{T: t, ctx: ctx, url: url}
