@@ -82,7 +82,7 @@ func (s *State) trim() {
 
 // fresh brings a demand up to date.
 func (s *State) fresh(d *demand) *demand {
-	changed := s.altered
+	var changed []*machine
 	if d.round == s.round {
 		changed = s.altered[d.seen:]
 	} else {
