@@ -330,10 +330,16 @@ func (l *logShown) show(ctx context.Context, c *app.Call, fl *fleet.Client, id s
 	}
 	if piece.Attempt == 0 {
 		e, err := fl.Show(ctx, id)
-		if err == nil && e.Ended() {
+		if err != nil || !e.Ended() {
+			return false, err
+		}
+		// It may have begun, and ended, since it was looked at.
+		if piece, err = fl.Piece(ctx, id, p); err == nil && piece.Attempt == 0 {
 			err = fmt.Errorf("%s: it has ended as %v, and piece %v never began", id, e.Status(), p)
 		}
-		return false, err
+		if err != nil {
+			return false, err
+		}
 	}
 	text, err := fl.Log(ctx, id, fleet.AttemptID{PieceID: p, Attempt: piece.Attempt})
 	if err != nil {
@@ -346,7 +352,14 @@ func (l *logShown) show(ctx context.Context, c *app.Call, fl *fleet.Client, id s
 	l.attempt = piece.Attempt
 	_, err = c.Stdout.Write(behind(l.text, []byte(text)))
 	l.text = []byte(text)
-	return piece.State.Ended(), err
+	if ended = piece.State.Ended(); text == "" && (ended || !c.Bool("follow")) {
+		nothing := "has written nothing so far"
+		if ended {
+			nothing = "wrote nothing, or its machine, or its site's store, was lost with what it wrote"
+		}
+		fmt.Fprintf(c.Stderr, "%s: attempt %d of piece %v %s\n", c.Program, piece.Attempt, p, nothing)
+	}
+	return ended, err
 }
 
 // overlapBytes is how much of what was shown is looked for in what is there now.

@@ -162,7 +162,7 @@ func TestMachinesOfAStore(t *testing.T) {
 	}
 	withGroup(t, url)
 	if status, _, errs := run("", "machines", "--store", url, "--insecure"); status != 1 ||
-		!strings.Contains(errs, "of the 0 members of the group none is up, has an address and isn't drained") {
+		!strings.Contains(errs, "of 0 members of the group none is up, has an address and isn't drained") {
 		t.Errorf("%d %q", status, errs)
 	}
 	a := startListener(t, "127.0.0.1", "--insecure", "--name", "h1", "--slots", "2", "--store", url)
@@ -177,7 +177,7 @@ func TestMachinesOfAStore(t *testing.T) {
 		t.Error(errs)
 	}
 	if status, _, errs := run("", "machines", "--store", url, "--insecure"); status != 1 ||
-		!strings.Contains(errs, "of the 1 members of the group none is up") {
+		!strings.Contains(errs, "of 1 member of the group none is up") {
 		t.Errorf("%d %q", status, errs)
 	}
 	if status := a.end(syscall.SIGTERM); status != 0 {

@@ -38,16 +38,17 @@ const sitesEnv = "DISCO_TEST_SITES"
 // TestSites has sites in network namespaces, each with a store and two agents, and a door in another one, between which
 // cables are cut, while doors and stores are killed. Each part is in a process with a network of its own.
 func TestSites(t *testing.T) {
-	parts := map[string]func(w *world){"two": twoSites, "three": threeSites, "random": randomSites}
+	parts := map[string]func(w *world){"two": twoSites, "three": threeSites, "wiped": wipedSite,
+		"random": randomSites}
 	if name := os.Getenv(sitesEnv); name != "" {
-		parts[name](newWorld(t, map[string]int{"two": 2, "three": 3, "random": 3}[name]))
+		parts[name](newWorld(t, map[string]int{"two": 2, "three": 3, "wiped": 2, "random": 3}[name]))
 		return
 	}
 	if _, err := storeserver.ServerProgram(); err != nil && !errors.Is(err, storeserver.ErrAbsent) {
 		t.Fatal(err) // in the other network nothing can be downloaded
 	}
-	for _, name := range []string{"two", "three", "random"} {
-		if name == "random" && *sitesFor == 0 || name == "three" && testing.Short() {
+	for _, name := range []string{"two", "three", "wiped", "random"} {
+		if name == "random" && *sitesFor == 0 || name != "two" && testing.Short() {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {

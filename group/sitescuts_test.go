@@ -162,6 +162,7 @@ func twoSites(w *world) {
 	w.finished(second, 4, 10)
 	x.refused(first, before)
 	w.over(first, watch, logs)
+	w.logged(first, w.isHome(first)) // those that other sites had before, too
 }
 
 // wishes gives an experiment that is to stand still wishes, and holds that they are home at once; it is to stand still
@@ -225,14 +226,19 @@ func (w *world) over(id string, watching ...*exec.Cmd) {
 			w.Errorf("%q: %+v", args, r)
 		}
 	}
-	for p, is := range w.isHome(id) { // those that other sites had before, too
-		if out := w.succeeds("logs", id, fmt.Sprint(p.Replication)); strings.TrimSpace(out) == "" {
-			w.Errorf("piece %v, which ended at %s, has no log", p, is.Site)
-		}
-	}
 	for _, args := range [][]string{{"list"}, {"show", id}, {"watch", id}} {
 		if out := w.succeeds(args...); !strings.Contains(out, "FINISHED") {
 			w.Errorf("%q: %s", args, out)
+		}
+	}
+}
+
+// logged holds that some pieces of an experiment have logs.
+func (w *world) logged(id string, some map[fleet.PieceID]fleet.PieceAt) {
+	w.Helper()
+	for p, is := range some {
+		if out := w.succeeds("logs", id, fmt.Sprint(p.Replication)); strings.TrimSpace(out) == "" {
+			w.Errorf("piece %v, which ended at %s, has no log", p, is.Site)
 		}
 	}
 }
