@@ -383,21 +383,30 @@ func TestKubernetes(t *testing.T) {
 	k.checkPod(t)
 }
 
-// checkPod looks at what kubectl has sent.
+// checkPod looks at what kubectl has sent: pods of hosts with one processor or two, in the order of the tests.
 func (k *kube) checkPod(t *testing.T) {
-	text, err := json.Marshal(k.asked[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{`"nodeSelector":{"disk":"fast"}`, `"env":[{"name":"A","value":"b"},`,
-		`"image":"registry.example/disco:1"`, `"resources":{"requests":{"cpu":"2"}}`, `"restartPolicy":"Never"`,
-		`"stdin":true`, `"stdinOnce":true`, `"disco.sim/mark":"disco-`, `"app.kubernetes.io/managed-by":"disco"`} {
-		if !strings.Contains(string(text), want) {
-			t.Errorf("found the pod %s, want %s in it", text, want)
+	processors := map[string]int{}
+	for _, pod := range k.asked {
+		text, err := json.Marshal(pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{`"nodeSelector":{"disk":"fast"}`, `"env":[{"name":"A","value":"b"},`,
+			`"image":"registry.example/disco:1"`, `"restartPolicy":"Never"`, `"stdin":true`, `"stdinOnce":true`,
+			`"disco.sim/mark":"disco-`, `"app.kubernetes.io/managed-by":"disco"`} {
+			if !strings.Contains(string(text), want) {
+				t.Errorf("found the pod %s, want %s in it", text, want)
+			}
+		}
+		_, after, _ := strings.Cut(string(text), `"resources":{"requests":{"cpu":`)
+		number, _, _ := strings.Cut(after, "}}")
+		processors[number]++
+		if n := len(pod["spec"].(object)["containers"].([]any)); n != 1 {
+			t.Errorf("found %d containers, want one", n)
 		}
 	}
-	if n := len(k.asked[0]["spec"].(object)["containers"].([]any)); n != 1 {
-		t.Errorf("found %d containers, want one", n)
+	if processors[`"2"`] == 0 || processors[`"1"`]+processors[`"2"`] != len(k.asked) {
+		t.Errorf("found pods with so many processors: %v, want some with two, and others with one", processors)
 	}
 }
 
