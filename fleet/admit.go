@@ -194,12 +194,19 @@ func (c *Client) charge(ctx context.Context, user, id string, now time.Time, bou
 		}
 	}
 	if len(a.Open) >= bounds.Open {
-		return cond, op, busy(afterUnknown, "%s has %s that didn't end yet, at most %d", user,
-			table.Plural(len(a.Open), "experiment"), bounds.Open)
+		return cond, op, busy(afterUnknown, "%s has %s, at most %d", user, unended(len(a.Open)), bounds.Open)
 	}
 	a.Open, a.Recent = append(a.Open, id), append(a.Recent, now)
 	op, err = c.op(metastore.Set, key, a)
 	return at(key, version), op, err
+}
+
+// unended names so many experiments that haven't ended.
+func unended(n int) string {
+	if n == 1 {
+		return "1 experiment that hasn't ended"
+	}
+	return fmt.Sprintf("%d experiments that haven't ended", n)
 }
 
 // stillOpen are those of an account's experiments that haven't ended.
