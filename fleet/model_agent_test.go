@@ -5,6 +5,8 @@ package fleet
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/disco-sim/disco/cluster"
@@ -150,7 +152,7 @@ func (h *host) register() {
 			return
 		}
 		h.session, h.sure = session, began+sessionTTL
-		for name := range w.store.servers {
+		for _, name := range slices.Sorted(maps.Keys(w.store.servers)) {
 			w.deliver(h, func() { h.saw(w.store.servers[name]) })
 		}
 		for _, sl := range h.slots {

@@ -4,6 +4,7 @@ package fleet
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -151,7 +152,8 @@ func (w *world) stoppedLong(piece string) bool { return w.c.Now()-w.held[piece] 
 func (w *world) check() {
 	promised := map[string]string{}
 	s := w.store
-	for key, id := range w.answers {
+	for _, key := range slices.Sorted(maps.Keys(w.answers)) {
+		id := w.answers[key]
 		if s.submitted[key] != id || s.specs[id].Key != key {
 			w.violated(1, "the submission %s was answered with %s, and isn't there", key, id)
 		}
@@ -162,11 +164,15 @@ func (w *world) check() {
 			w.violated(1, "the key %s has the experiments %s and %s", s.specs[id].Key, other, id)
 		}
 		keys[s.specs[id].Key] = id
+		var holding []PieceID
 		for at, p := range s.pieces[id] {
-			if !p.State.Holds() {
-				continue
+			if p.State.Holds() {
+				holding = append(holding, at)
 			}
-			for _, g := range p.Gang {
+		}
+		slices.SortFunc(holding, PieceID.compare)
+		for _, at := range holding {
+			for _, g := range s.pieces[id][at].Gang {
 				if other := promised[g.Name]; other != "" {
 					w.violated(5, "%s is promised to %s and %s", g.Name, other, pieceKey(id, at))
 				}

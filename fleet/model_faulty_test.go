@@ -4,6 +4,7 @@ package fleet
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -53,8 +54,8 @@ func (w *world) mutate(s *State, actions []Action) []Action {
 		}
 		switch {
 		case w.faulty == "servers are promised twice" && a.To.State == Dispatched:
-			for _, sv := range s.servers {
-				if sv.promised != nil && sv.promised.id != a.Piece {
+			for _, name := range slices.Sorted(maps.Keys(s.servers)) {
+				if sv := s.servers[name]; sv.promised != nil && sv.promised.id != a.Piece {
 					a.To.Gang = slices.Clone(a.To.Gang)
 					a.To.Gang[0] = Server{Name: sv.Name, Member: sv.machine.Name, Incarnation: sv.Incarnation}
 				}

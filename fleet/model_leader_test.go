@@ -162,7 +162,9 @@ func (l *leader) decide() {
 	if w.faulty == "nobody looks" {
 		l.state.Looked(1 << 62)
 	}
-	actions := w.mutate(l.state, Decide(l.state, l.host.clock()))
+	decided := Decide(l.state, l.host.clock())
+	w.record.decision(l, decided)
+	actions := w.mutate(l.state, decided)
 	if len(l.state.retries.users) > 0 {
 		w.tally.waited++
 	}

@@ -234,7 +234,8 @@ func (w *world) beginsInTurn(m *Move, spec *Spec, graph *Graph) {
 
 // presentInputs checks that the outputs that a piece names are those that are there.
 func (w *world) presentInputs(id string, spec *Spec, at PieceID, inputs Inputs) {
-	for name, attempt := range inputs {
+	for _, name := range slices.Sorted(maps.Keys(inputs)) {
+		attempt := inputs[name]
 		step, err := spec.StepOf(name)
 		if err != nil {
 			w.violated(13, "%v of %s: %v", at, id, err)

@@ -60,6 +60,7 @@ type world struct {
 	again   map[uint64]int     // and has tried again
 	since   map[uint64]float64 // when each leader has begun to lead
 	away    [2]float64         // from when to when no run goes on: the place is away
+	record  *record            // of what happens; nil: nobody wants it
 }
 
 // tally is what schedules have come to.
@@ -84,6 +85,7 @@ func (w *world) after(delay float64, f func()) {
 			return
 		}
 		w.tally.events++
+		w.record.event(w.c.Now())
 		f()
 		w.check()
 		if w.err != nil {
@@ -339,31 +341,37 @@ func runSchedules(t *testing.T, first, count int, faulty mutation) (sum tally, e
 	t.Helper()
 	sum.moves = map[[2]PieceState]int{}
 	for i := first; i < first+count && err == nil; i++ {
-		w := &world{seed: i, tally: &sum, faulty: faulty, pipes: newPipelines(i),
-			r:       rand.New(rand.NewPCG(uint64(i), 17)),
-			answers: map[string]string{},
-			parts:   map[string]string{}, broken: map[string]bool{}, erred: map[string]uint64{}, tops: map[string]int{},
-			tries: map[string]int{}, faults: map[string][]string{}, held: map[string]float64{},
-			read: map[uint64]float64{}, entered: map[string]float64{},
-			begun: map[uint64]int{}, again: map[uint64]int{}, since: map[uint64]float64{}}
-		m, wrong := sim.New("fleet", func(b *sim.Builder) {
-			b.Horizon(20_000)
-			b.Node("world", func(n *sim.Node) {
-				n.Start(func(c *sim.Context) { w.c = c; w.begin() })
-			})
-		})
-		if wrong != nil {
-			t.Fatal(wrong)
-		}
-		if _, err := modeltest.Run(m, modeltest.Config{Seed: 1}); err != nil && w.err == nil {
-			t.Fatalf("schedule %d: %v", i, err)
-		}
-		if w.err == nil && !w.done {
-			w.violated(8, "not everything ended: %s", w.left())
-		}
-		err = w.err
+		err = runSchedule(t, i, faulty, &sum, nil)
 	}
 	return sum, err
+}
+
+// runSchedule runs one, adds what it has come to, and records what happens where somebody wants that.
+func runSchedule(t *testing.T, seed int, faulty mutation, sum *tally, into *record) error {
+	t.Helper()
+	w := &world{seed: seed, tally: sum, faulty: faulty, pipes: newPipelines(seed), record: into,
+		r:       rand.New(rand.NewPCG(uint64(seed), 17)),
+		answers: map[string]string{},
+		parts:   map[string]string{}, broken: map[string]bool{}, erred: map[string]uint64{}, tops: map[string]int{},
+		tries: map[string]int{}, faults: map[string][]string{}, held: map[string]float64{},
+		read: map[uint64]float64{}, entered: map[string]float64{},
+		begun: map[uint64]int{}, again: map[uint64]int{}, since: map[uint64]float64{}}
+	m, err := sim.New("fleet", func(b *sim.Builder) {
+		b.Horizon(20_000)
+		b.Node("world", func(n *sim.Node) {
+			n.Start(func(c *sim.Context) { w.c = c; w.begin() })
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := modeltest.Run(m, modeltest.Config{Seed: 1}); err != nil && w.err == nil {
+		t.Fatalf("schedule %d: %v", seed, err)
+	}
+	if w.err == nil && !w.done {
+		w.violated(8, "not everything ended: %s", w.left())
+	}
+	return w.err
 }
 
 func TestSchedules(t *testing.T) {
