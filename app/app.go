@@ -314,7 +314,7 @@ func named(c *cli.Command, err error) error {
 	}
 	name, _, _ := strings.Cut(err.Error(), ":")
 	if _, ok := flagsOf(c)[name]; ok {
-		return usage("--%s", err)
+		return &usageError{"--" + err.Error(), err}
 	}
 	return err
 }

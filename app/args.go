@@ -145,7 +145,7 @@ func unknownFlag(command, arg, name string, known map[string]bool) error {
 // usageError is a mistake on the command line.
 type usageError struct {
 	text  string
-	cause error // errAway, or nil
+	cause error // why, for programs that try it again elsewhere; nil: it would be the same there
 }
 
 func (e *usageError) Error() string { return e.text }

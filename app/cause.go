@@ -45,7 +45,6 @@ func causeOf(err error) string {
 	var file *launch.FileError
 	var locked *checkpoint.LockedError
 	var worker *launch.WorkerError
-	var memory *launch.MemoryError
 	var other *checkpoint.OtherRunError
 	var place *blobproc.FailedError
 	var ended *interrupted
@@ -57,7 +56,7 @@ func causeOf(err error) string {
 		return causeBegun
 	case errors.As(err, &locked):
 		return causeLocked
-	case errors.Is(err, errAway), errors.As(err, &place), errors.As(err, &file), errors.As(err, &memory):
+	case errors.Is(err, errAway), errors.As(err, &place), errors.As(err, &file), wantsMemory(err):
 		return causeMachine
 	case errors.As(err, &worker) && worker.Lost:
 		return causeMachine
@@ -70,6 +69,13 @@ func causeOf(err error) string {
 		return causeMachine
 	}
 	return causeModel
+}
+
+// wantsMemory tells whether a run wanted more memory than there is, or was expected to.
+func wantsMemory(err error) bool {
+	var usedUp *launch.MemoryError
+	var scarce *launch.ScarceError
+	return errors.As(err, &usedUp) || errors.As(err, &scarce)
 }
 
 // atPlace tells whether an error is about the place for checkpoints.
@@ -94,8 +100,11 @@ func (p *program) reportFailed(c *cli.Context, err error) {
 func failedEvent(err error) *progressEvent {
 	event := &progressEvent{Event: "failed", Text: err.Error(), Status: statusOf(err), Cause: causeOf(err)}
 	event.Place = event.Cause == causeMachine && atPlace(err)
-	memory := (*launch.MemoryError)(nil)
-	event.Memory = event.Cause == causeMachine && errors.As(err, &memory)
+	event.Memory = event.Cause == causeMachine && wantsMemory(err)
+	usedUp := (*launch.MemoryError)(nil)
+	if errors.As(err, &usedUp) {
+		event.Machine = usedUp.Machine
+	}
 	if worker := (*launch.WorkerError)(nil); errors.As(err, &worker) {
 		event.Machine = worker.Machine
 	}

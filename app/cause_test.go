@@ -36,6 +36,7 @@ func TestCauseOf(t *testing.T) {
 		{&launch.WorkerError{Lost: true}, causeMachine},
 		{&launch.FileError{}, causeMachine},
 		{&launch.MemoryError{}, causeMachine},
+		{&usageError{"--memory: too much", &launch.ScarceError{}}, causeMachine},
 		{&checkpoint.LockedError{Where: "x"}, causeLocked},
 		{storeError(awayError{&os.PathError{Op: "mkdir", Path: "x", Err: syscall.ENOENT}}), causeMachine},
 		{fmt.Errorf("begin: %w", &blobproc.FailedError{}), causeMachine},
@@ -59,11 +60,15 @@ func TestCauseOf(t *testing.T) {
 			t.Errorf("%v: found nothing about a place", err)
 		}
 	}
-	for err, want := range map[error]bool{fmt.Errorf("run: %w", &launch.MemoryError{}): true,
+	for err, want := range map[error]bool{fmt.Errorf("run: %w", &launch.MemoryError{Machine: "h1"}): true,
+		&usageError{"--memory: too much", &launch.ScarceError{}}: true,
 		&launch.FileError{}: false} {
 		if e := failedEvent(err); e.Memory != want || e.Cause != causeMachine {
 			t.Errorf("%v: found %+v, want memory %v", err, e, want)
 		}
+	}
+	if e := failedEvent(fmt.Errorf("run: %w", &launch.MemoryError{Machine: "h1"})); e.Machine != "h1" {
+		t.Errorf("found the machine %q, want h1", e.Machine)
 	}
 	for _, err := range []error{&usageError{"the machines' store doesn't answer", errAway}, &launch.FileError{}} {
 		if atPlace(err) {

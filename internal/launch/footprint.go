@@ -194,9 +194,9 @@ func (cfg *Config) checkMemory(needs []need) error {
 	for _, n := range needs {
 		total += n.bytes
 	}
-	available, whose := float64(cfg.Memory), "are allowed"
+	available, whose, refused := float64(cfg.Memory), "are allowed", badConfig
 	if cfg.Memory == 0 {
-		available, whose = float64(shm.AvailableBytes()), "are available"
+		available, whose, refused = float64(shm.AvailableBytes()), "are available", scarce
 	}
 	if total <= available {
 		return nil
@@ -207,9 +207,17 @@ func (cfg *Config) checkMemory(needs []need) error {
 		}
 	}
 	most := slices.MaxFunc(needs, func(a, b need) int { return cmp.Compare(a.bytes, b.bytes) })
-	return badConfig("memory: the run takes about %s (%s), and %s %s: use %s, a machine or control group with more "+
+	return refused("memory: the run takes about %s (%s), and %s %s: use %s, a machine or control group with more "+
 		"memory, or --memory %.0fM to try it all the same", sizeText(total), strings.Join(parts, ", "),
 		sizeText(available), whose, most.advice, math.Ceil(total/(1<<20)))
+}
+
+// ScarceError is that this machine has less memory left than the run is expected to take: it may go well on another
+// one, or later. It unwraps to ErrConfig.
+type ScarceError struct{ configError }
+
+func scarce(format string, args ...any) error {
+	return &ScarceError{configError{fmt.Errorf(format, args...)}}
 }
 
 // sizeText is a number of bytes for people.

@@ -65,6 +65,10 @@ func TestRefusedBeforehand(t *testing.T) {
 			if !errors.Is(err, ErrConfig) || asked > 0 {
 				t.Fatalf("%v, after %d nodes were asked for", err, asked)
 			}
+			// What is allowed is so on all machines, what there is isn't.
+			if scarce := (*ScarceError)(nil); errors.As(err, &scarce) != (c.allowed == 0) {
+				t.Errorf("%T with %d bytes allowed", err, c.allowed)
+			}
 			for _, part := range append(c.want, "memory: the run takes about ") {
 				if !strings.Contains(err.Error(), part) {
 					t.Errorf("%v, want %q in it", err, part)
