@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/disco-sim/disco/internal/counters"
 	"github.com/disco-sim/disco/internal/fullscreen"
@@ -95,16 +94,32 @@ func TestTopOnTerminal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		shown, ended := make(chan string), make(chan int)
+		shown, ended, pictures := make(chan string), make(chan int), make(chan bool)
 		go func() {
-			text, _ := io.ReadAll(window) // it fails when the other side is closed
-			shown <- string(text)
+			var text []byte
+			for some := false; ; { // until the other side is closed
+				var more [4096]byte
+				n, err := window.Read(more[:])
+				text = append(text, more[:n]...)
+				if now := bytes.Count(text, []byte("simulated s/s")) >= 2; now && !some {
+					some = true
+					close(pictures)
+				}
+				if err != nil {
+					shown <- string(text)
+					return
+				}
+			}
 		}()
 		go func() {
 			ended <- Run([]string{"disco-run", "top", pid, "--interval", "50ms"}, line, line, io.Discard,
 				launchtest.Kind())
 		}()
-		time.Sleep(400 * time.Millisecond) // some pictures
+		select {
+		case <-pictures:
+		case status := <-ended:
+			t.Fatalf("it ended with %d before there were pictures", status)
+		}
 		if end != "" {
 			_, err = window.WriteString("pp" + end)
 		} else {
