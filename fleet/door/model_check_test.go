@@ -22,6 +22,7 @@ type atHome struct {
 
 // committed checks the invariants behind each commit of a door at home.
 func (w *world) committed(h *doorHost, guard metastore.Version, ops []metastore.Op) {
+	w.record.commit(h, ops)
 	ctx := context.Background()
 	lead, err := w.home.late.Get(ctx, "/g/"+leadKey)
 	for _, op := range ops {

@@ -26,6 +26,7 @@ import (
 var (
 	schedules = flag.Int("schedules", 0, "how many schedules TestSchedules makes; 0: 200, or 40 with -short")
 	firstSeed = flag.Int("seed", 1, "the first schedule of TestSchedules")
+	replays   = flag.Int("replays", 0, "how many schedules TestSchedulesReplay makes; 0: 10, or 3 with -short")
 )
 
 // mutation is a fault that is put in to see that the invariants find it.
@@ -50,6 +51,7 @@ type world struct {
 	err     error
 	tally   *tally
 	closing []func()
+	record  *record // nil: nobody wants it
 }
 
 // tally is what schedules have come to.
@@ -103,6 +105,7 @@ func (w *world) start(f func(p *sim.Process)) {
 func (w *world) hold(p *sim.Process, seconds float64) {
 	p.Hold(seconds)
 	w.tally.events++
+	w.record.event(w.c.Now())
 	if w.err != nil || w.done {
 		panic(stopped{})
 	}
@@ -292,28 +295,34 @@ func (w *world) client(l *link, by string) *fleet.Client {
 func runSchedules(t *testing.T, first, count int, faulty mutation) (sum tally, err error) {
 	t.Helper()
 	for i := first; i < first+count && err == nil; i++ {
-		w := &world{seed: i, tally: &sum, faulty: faulty, r: rand.New(rand.NewPCG(uint64(i), 29)),
-			keys: map[string]string{}, broken: map[string]bool{}, parts: map[string]bool{}, known: map[string]*atHome{}}
-		m, wrong := sim.New("door", func(b *sim.Builder) {
-			b.Horizon(lastAt)
-			b.Node("world", func(n *sim.Node) { n.Start(func(c *sim.Context) { w.c = c; w.begin() }) })
-		})
-		if wrong != nil {
-			t.Fatal(wrong)
-		}
-		_, failed := modeltest.Run(m, modeltest.Config{Seed: 1})
-		for _, f := range w.closing {
-			f()
-		}
-		if failed != nil && w.err == nil {
-			t.Fatalf("schedule %d: %v", i, failed)
-		}
-		if w.err == nil && !w.done {
-			w.violated(8, "not everything ended: %s", w.left())
-		}
-		err = w.err
+		err = runSchedule(t, i, faulty, &sum, nil)
 	}
 	return sum, err
+}
+
+// runSchedule runs one, adds what it has come to, and records what happens where somebody wants that.
+func runSchedule(t *testing.T, seed int, faulty mutation, sum *tally, into *record) error {
+	t.Helper()
+	w := &world{seed: seed, tally: sum, faulty: faulty, record: into, r: rand.New(rand.NewPCG(uint64(seed), 29)),
+		keys: map[string]string{}, broken: map[string]bool{}, parts: map[string]bool{}, known: map[string]*atHome{}}
+	m, err := sim.New("door", func(b *sim.Builder) {
+		b.Horizon(lastAt)
+		b.Node("world", func(n *sim.Node) { n.Start(func(c *sim.Context) { w.c = c; w.begin() }) })
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, failed := modeltest.Run(m, modeltest.Config{Seed: 1})
+	for _, f := range w.closing {
+		f()
+	}
+	if failed != nil && w.err == nil {
+		t.Fatalf("schedule %d: %v", seed, failed)
+	}
+	if w.err == nil && !w.done {
+		w.violated(8, "not everything ended: %s", w.left())
+	}
+	return w.err
 }
 
 func TestSchedules(t *testing.T) {
