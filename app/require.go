@@ -108,7 +108,8 @@ var ofMachine = []string{"wall_s", "events_per_s"}
 var ofRun = []string{"scenario", "seed", "workers", "transport", "so_far", "ended", "file", "set", "graph_digest",
 	"version", "activations", "setup_s", "spread", "placement", "per_replication", "per_worker", "workers_wanted",
 	"processors", "phases", "machines", "only", "missing", "checkpoints", "resumed", "variant", "rebalance",
-	"recoveries", "no_figures", "requirements", "exports", "until", "speedup_vs_sequential", "compare"}
+	"recoveries", "no_figures", "requirements", "exports", "until", "speedup_vs_sequential", "compare", "tuning",
+	"results", "replications", "interrupted", "simprocs_per_node"}
 
 // checkExports refuses names that no step can export, whatever its model.
 func checkExports(names []string) error {

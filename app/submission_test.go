@@ -116,6 +116,7 @@ func TestSubmissionRecordsOfSweep(t *testing.T) {
 func TestSubmissionExports(t *testing.T) {
 	const file = "../examples/phold.yml"
 	for name, want := range map[string]string{"ended": "says how the run was simulated", "workers": "want a figure",
+		"tuning": "want a figure", "results": "want a figure", "replications": "want a figure",
 		"wall_s": "isn't the same on each machine", "trace_hash": "", "events": "", "horizon_s": "", "any": ""} {
 		status, said := checkSubmission(t, t.TempDir(), "--export", name, file)
 		if want == "" && status != 0 || want != "" && (status != ExitUsage || !strings.Contains(said, want)) {
