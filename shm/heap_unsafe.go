@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -55,14 +56,18 @@ func HugeHeap() (stop func()) {
 	}
 }
 
-// ReserveHeap has the Go runtime get so many bytes of address space for its heap now, and asks for huge pages for them.
-// No page is taken before the heap has something there. It is for programs that know how much they will have for long,
-// which they reach in no order: at random places of 200 MB, with small pages, the processor looks for an address's page
-// as long as for what is there. Less than reserveLeast, which its caches of pages hold, isn't worth it, and nothing is
-// reserved then; neither is more than the machine has left. A system without huge pages does without. Call it before
-// the heap is large: it collects garbage.
+// reserved is whether ReserveHeap has reserved something.
+var reserved atomic.Bool
+
+// ReserveHeap has the Go runtime get so many bytes of address space for its heap now, and asks for huge pages for
+// them. No page is taken before the heap has something there. It is for programs that know how much they will have
+// for long, which they reach in no order: at random places of 200 MB, with small pages, the processor looks for an
+// address's page as long as for what is there. Less than reserveLeast, which its caches of pages hold, isn't worth
+// it, and nothing is reserved then; neither is more than the machine has left, nor anything a second time: what the
+// heap had before would be written over with zeros, and so be taken. A system without huge pages does without. Call
+// it before the heap is large: it collects garbage.
 func ReserveHeap(bytes int64) {
-	if bytes < reserveLeast || bytes > AvailableBytes() || limitsAddresses() {
+	if bytes < reserveLeast || bytes > AvailableBytes() || limitsAddresses() || reserved.Swap(true) {
 		return
 	}
 	mem := make([]byte, bytes) // as a rule fresh from the system: then the runtime doesn't write zeros
