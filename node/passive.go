@@ -463,7 +463,7 @@ func (e *Engine) leave(s uint32) error {
 	}
 	n := int(e.plan.nodeOn(e.plan.self, k.place))
 	var err error
-	if v.record, err = e.appendNode(beginRecord(v.record[:0], n), n); err != nil {
+	if v.record, err = e.appendNode(beginRecord(v.record[:0], n), n, uint32(e.firstOf(n))); err != nil {
 		return err
 	}
 	size := len(v.record) - recordHead

@@ -70,11 +70,15 @@ func (e *Engine) prefetchReport(n int) {
 // prefetchNode asks for the handlers of a node whose state AppendNode is asked for soon, if it is asked for all in
 // order. Simprocs lie one behind the other: of them the processor knows by itself.
 func (e *Engine) prefetchNode(n int) {
-	if n += reportNear; e.passive != nil || n >= e.plan.nodes || e.plan.WorkerOf(n) != e.plan.self {
+	if n += reportNear; e.passive != nil || n >= e.plan.nodes {
 		return
 	}
 	for rank := range e.plan.layers {
-		words := (*[2]unsafe.Pointer)(unsafe.Pointer(&e.simproc(n, rank).handler))
+		i := e.plan.indexOn(e.plan.self, e.plan.ID(Endpoint{n, rank}))
+		if i < 0 {
+			return
+		}
+		words := (*[2]unsafe.Pointer)(unsafe.Pointer(&e.at(uint32(i)).handler))
 		prefetchLines(words[1], max(1, e.lines))
 	}
 }

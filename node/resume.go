@@ -80,24 +80,25 @@ func (e *Engine) load(r *Resume, from *takenOver) error {
 	return nil
 }
 
-// begin notes that something came for a node; false: it isn't here.
-func (l *loader) begin(came []bool, n int) (bool, error) {
+// begin notes that something came for a node, of which first is the first simproc here; -1: it isn't here.
+func (l *loader) begin(came []bool, n int) (first int32, err error) {
 	if n < 0 || n >= len(came) {
-		return false, l.fail(fmt.Errorf("node: the state has a node %d, want 0 to %d", n, len(came)-1))
+		return -1, l.fail(fmt.Errorf("node: the state has a node %d, want 0 to %d", n, len(came)-1))
 	}
-	if l.plan.WorkerOf(n) != l.plan.self {
-		return false, nil
+	if first = l.firstOf(n); first < 0 {
+		return -1, nil
 	}
 	if came[n] {
-		return false, l.fail(fmt.Errorf("node: the state has %s twice", l.plan.NodeName(n)))
+		return -1, l.fail(fmt.Errorf("node: the state has %s twice", l.plan.NodeName(n)))
 	}
 	came[n] = true
-	return true, nil
+	return first, nil
 }
 
 // node loads what AppendNode gave.
-func (l *loader) node(n int, encoded []byte) (err error) {
-	if here, err := l.begin(l.loaded, n); !here {
+func (l *loader) node(n int, encoded []byte) error {
+	first, err := l.begin(l.loaded, n)
+	if first < 0 {
 		return err
 	}
 	if l.passive != nil {
@@ -108,7 +109,11 @@ func (l *loader) node(n int, encoded []byte) (err error) {
 		}
 	}
 	for r := range l.plan.layers {
-		if encoded, err = l.simproc(l.Engine.simproc(n, r), encoded); err != nil {
+		p := l.proc(uint32(first))
+		if r > 0 {
+			p = l.Engine.simproc(n, r)
+		}
+		if encoded, err = l.simproc(p, encoded); err != nil {
 			return l.fail(err)
 		}
 	}
@@ -230,13 +235,16 @@ func (l *loader) pending(n int, encoded []byte) error {
 	if n >= 0 && n < len(l.waiting) && l.parts[n] != nil {
 		l.waiting[n] = false // its parts tell whether it comes twice
 	}
-	if here, err := l.begin(l.waiting, n); !here {
+	local, err := l.begin(l.waiting, n)
+	if local < 0 {
 		return err
 	}
 	rest, err := l.pendingHead(n, encoded)
 	rank := 0
 	for ; err == nil && rank < len(l.plan.layers); rank++ {
-		local := l.plan.indexOn(l.plan.self, l.plan.ID(Endpoint{n, rank}))
+		if rank > 0 {
+			local = l.plan.indexOn(l.plan.self, l.plan.ID(Endpoint{n, rank}))
+		}
 		rest, err = l.simprocPending(uint32(local), rest)
 	}
 	if err == nil && len(rest) > 0 {
