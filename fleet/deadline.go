@@ -123,11 +123,15 @@ func (s *State) isOver(p *piece, until time.Duration) bool {
 // stands is for how long a piece's simulated time has stood.
 func (s *State) stands(p *piece) time.Duration { return s.now - p.stillSince() }
 
-// stillSince is since when it has, as far as is known.
+// stillSince is since when it has, as far as is known. An agent that says how long doesn't count while the run is
+// paused, which a leader may not have seen: what only waits to go on hasn't stood.
 func (p *piece) stillSince() time.Duration {
 	told := p.since
 	if p.report != nil {
-		told = max(p.known.at, p.since) - p.report.Report.Progress.Still
+		x := &p.report.Report.Progress
+		if told = max(p.known.at, p.since) - x.Still; x.Ran > 0 {
+			return told
+		}
 	}
 	return min(told, max(p.known.moved, p.since))
 }

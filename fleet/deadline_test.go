@@ -95,6 +95,49 @@ func TestStartAdopted(t *testing.T) {
 	}
 }
 
+// TestPausedUnseen: what a run was paused for, which its agent doesn't count and no leader has seen, isn't time for
+// which it has stood. (Schedule 506053 of the model.)
+func TestPausedUnseen(t *testing.T) {
+	b := newBench(t, 1, 1, Rules{})
+	b.submit("e", 1, 1)
+	b.run()
+	still := time.Duration(0)
+	standsFor := func(seconds int) {
+		for range seconds {
+			b.report("e", 0, Report{State: Running, Progress: Progress{Now: 5, Events: 5, MovedEvents: 5,
+				Ran: 5*time.Second + still, Still: still}})
+			b.decide(time.Second)
+			still += time.Second
+		}
+	}
+	standsFor(20)
+	still = 0
+	standsFor(int(noProgressDefault.Seconds()))
+	b.want("e", 0, Running)
+	standsFor(2)
+	b.want("e", 0, Held)
+}
+
+// TestLostWhileStarting: a gang that lost a server while so many machines fall that evictions wait keeps the others'
+// servers no longer than it may take to start. (Schedule 605131 of the model.)
+func TestLostWhileStarting(t *testing.T) {
+	const limit = 20 * time.Second
+	b := newBench(t, 2, 1, Rules{})
+	b.submit("e", 1, 2, func(s *Spec) { s.Limits.Start = limit })
+	b.decide(0)
+	b.decide(15 * time.Second)
+	b.want("e", 0, Dispatched)
+	b.hush(2, 2)
+	b.DropServer(b.piece("e", 0).Gang[0].Name)
+	b.decide(0)
+	b.decide(limit - 15*time.Second - time.Millisecond)
+	b.want("e", 0, Dispatched)
+	b.decide(time.Millisecond)
+	if p := b.piece("e", 0); p.State == Dispatched || p.Attempt != 1 {
+		t.Errorf("found %v, attempt %d, want its servers free", p.State, p.Attempt)
+	}
+}
+
 // TestExtensionsAdopted: another leader goes on with the extensions that were granted.
 func TestExtensionsAdopted(t *testing.T) {
 	b := newBench(t, 2, 1, Rules{})

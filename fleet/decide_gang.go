@@ -131,7 +131,10 @@ func (s *State) settle(p *piece, c *gangNow) {
 		s.at(until, deadline{piece: p})
 		return
 	}
-	if len(c.lost) > 0 && s.waitsFor(p) {
+	if late := p.since + p.startLimit(); len(c.lost) > 0 && (p.State != Dispatched || s.now < late) && s.waitsFor(p) {
+		if p.State == Dispatched { // then its other servers are free, whatever has become of the lost ones
+			s.at(late, deadline{piece: p})
+		}
 		return
 	}
 	if len(c.lost) == 0 && c.why == "" {
@@ -151,12 +154,17 @@ func bounded(text string, most int) string {
 	return text
 }
 
+// startLimit is how long a gang may be promised its servers before all of it simulate.
+func (p *piece) startLimit() time.Duration {
+	if limit := p.step.experiment.Limits.Start; limit > 0 {
+		return limit
+	}
+	return startDefault
+}
+
 // start leads a gang over its barriers, within the time for that.
 func (s *State) start(p *piece, c *gangNow) {
-	limit := p.step.experiment.Limits.Start
-	if limit == 0 {
-		limit = startDefault
-	}
+	limit := p.startLimit()
 	all, ready, active := len(p.Gang), c.count(cluster.Ready), c.count(cluster.Active)+c.count(cluster.Paused)
 	switch {
 	case active == all:
