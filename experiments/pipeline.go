@@ -103,7 +103,10 @@ func readPipeline(path string) (*pipeline, error) {
 	default:
 		for _, e := range all.Entries() {
 			p.steps = append(p.steps, stepFrom(e, filepath.Dir(path)))
-			steps = append(steps, p.steps[len(p.steps)-1].Step)
+		}
+		p.orderFrom()
+		for i := range p.steps {
+			steps = append(steps, p.steps[i].Step)
 		}
 		if len(steps) == 0 {
 			all.Refuse("no steps", stepsForm, "")
@@ -117,6 +120,17 @@ func readPipeline(path string) (*pipeline, error) {
 		return nil, app.Usage("%v", err)
 	}
 	return p, nil
+}
+
+// orderFrom has steps wait for those that they go on from. One that doesn't exist is told as what from has found.
+func (p *pipeline) orderFrom() {
+	for i := range p.steps {
+		s := &p.steps[i]
+		there := slices.ContainsFunc(p.steps, func(b stepFile) bool { return b.Name == s.From })
+		if there && !slices.Contains(s.After, s.From) {
+			s.After = append(s.After, s.From)
+		}
+	}
 }
 
 // checkSteps says all that is wrong with how steps go together, and in which file they stand.
@@ -159,14 +173,13 @@ func stepFrom(e scenario.Entry, dir string) (s stepFile) {
 	}
 	s.After, s.set, s.Sweep = texts(f.Field("after")), texts(f.Field("set")), texts(f.Field("sweep"))
 	s.Require, s.Args = texts(f.Field("require")), append(s.Args, s.set...)
-	if s.From != "" && !slices.Contains(s.After, s.From) {
-		s.After = append(s.After, s.From)
-	}
 	s.Until, s.Figures = texts(f.Field("until")), texts(f.Field("figure"))
 	if v := f.Field("export"); v.Present() {
 		s.Export = map[string]string{}
 		for _, e := range v.Entries() {
-			s.Export[e.Name] = e.Value.Text()
+			if text := e.Value.Text(); e.Value.IsText() { // else one problem is enough
+				s.Export[e.Name] = text
+			}
 		}
 	}
 	if v := f.Field("priority"); v.Present() {

@@ -69,6 +69,39 @@ func TestPipelineFrom(t *testing.T) {
 	}
 }
 
+// Each mistake is told once, as what stands in the file.
+func TestReadPipelineOnce(t *testing.T) {
+	for text, want := range map[string]string{
+		"steps:\n  a: {file: x.yml, checkpoint: 2}\n  b: {from: c}\n": `step "b": from: found "c", want the name of`,
+		"steps:\n  a: {file: x.yml, export: {x: 3}}\n":                "steps.a.export.x: found",
+	} {
+		file := filepath.Join(t.TempDir(), "p.yml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := readPipeline(file); err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q: found %v, want one line with %q", text, err, want)
+		}
+	}
+}
+
+// A place is a folder or a store, and looked at where it is written.
+func TestPlaces(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for place, ok := range map[string]bool{"": true, dir: true, filepath.Join(dir, "none"): true, "s3://night/x": true,
+		"./s3:x": true, "s3:abc": false, "etcd:127.0.0.1:2379/x": false, "/dev/null": false, file: false} {
+		if got, err := absolutePlace(place); (err == nil) != ok || err != nil && !app.IsUsage(err) ||
+			ok && place != "" && !strings.Contains(got, "://") && !filepath.IsAbs(got) {
+			t.Errorf("%q: found %q, %v, want it taken: %v", place, got, err, ok)
+		}
+	}
+}
+
 // What is no pipeline is left to the program with the models; of one all that is wrong is said at once.
 func TestReadPipelineRefused(t *testing.T) {
 	for text, wants := range map[string][]string{

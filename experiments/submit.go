@@ -306,10 +306,11 @@ const placeMore = 64
 
 // absolutePlace makes a folder's path one that is the same everywhere, and refuses what can't be a place.
 func absolutePlace(place string) (string, error) {
+	wrong := app.Usage("--place: found %.200q, want a folder, s3://BUCKET/PREFIX, etcd://HOST:PORT/NAME or "+
+		"zk://HOST:PORT/NAME", place)
 	if scheme, rest, ok := strings.Cut(place, "://"); ok && !strings.Contains(scheme, "/") {
 		if !slices.Contains(placeSchemes, scheme) || strings.Trim(rest, "/") == "" {
-			return "", app.Usage("--place: found %.200q, want a folder, s3://BUCKET/PREFIX, etcd://HOST:PORT/NAME or "+
-				"zk://HOST:PORT/NAME", place)
+			return "", wrong
 		}
 		if scheme == "s3" {
 			if err := s3.Check(place, placeMore); err != nil {
@@ -317,6 +318,14 @@ func absolutePlace(place string) (string, error) {
 			}
 		}
 		return place, nil
+	}
+	if scheme, _, ok := strings.Cut(place, ":"); ok && slices.Contains(placeSchemes, scheme) {
+		return "", wrong // two slashes are missing: a folder of this name can be written as ./s3:NAME
+	}
+	// A folder that isn't here may be on the machines.
+	if at, err := os.Stat(place); place != "" && err == nil && !at.IsDir() {
+		return "", app.Usage("--place: found %.200q, which is no folder here, want a folder that all machines reach",
+			place)
 	}
 	if place == "" || filepath.IsAbs(place) {
 		return place, nil

@@ -88,7 +88,7 @@ func (d *Dialer) agree(raw net.Conn) (*dialled, error) {
 	cc, err := grpc.NewClient("passthrough:///"+d.Address, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) {
 			if once.Swap(true) {
-				return nil, errors.New("the connection is over, and is made once")
+				return nil, errors.New("the connection has ended, and nothing is tried on another one")
 			}
 			return w, nil
 		}), grpc.WithDisableRetry(), grpc.WithDisableServiceConfig(), grpc.WithDisableHealthCheck(),
