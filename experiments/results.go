@@ -81,7 +81,10 @@ func runResults(c *app.Call) error {
 			}
 			var one int
 			one, err = mergeBy(ctx, c, program.Name(), call.args)
-			status = cmp.Or(status, one)
+			if status = cmp.Or(status, one); call.unmet != "" && err == nil {
+				fmt.Fprintf(c.Stderr, "step %s: %s\n", call.step, call.unmet)
+				status = cmp.Or(status, app.ExitUnmet)
+			}
 		}
 		return err
 	})
@@ -93,8 +96,9 @@ func runResults(c *app.Call) error {
 
 // merging is a call of merge.
 type merging struct {
-	step string // of a pipeline: its name
-	args []string
+	step  string // of a pipeline: its name
+	unmet string // what it requires and doesn't have
+	args  []string
 }
 
 // gather brings the parts of an experiment to this machine, and gives the calls of merge: one for each step.
@@ -124,6 +128,10 @@ func gather(ctx context.Context, c *app.Call, s *metastore.Store, temp string) (
 		call := merging{args: args}
 		if e.Spec.Pipeline() {
 			call.step = e.Spec.Steps[step].Name
+			closing := pieces[e.Spec.Closing(step)]
+			if closing.State == fleet.Failed && closing.Error != nil && closing.Error.Type == fleet.ErrorRequire {
+				call.unmet = closing.Error.Message
+			}
 		}
 		calls = append(calls, call)
 	}

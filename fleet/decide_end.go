@@ -7,10 +7,13 @@ import (
 	"time"
 )
 
-// errorsMost is how many errors a standing lists, and countEvery how often its counts are written.
+// errorsMost is how many errors a standing lists; countEvery how often its counts are written, and ailsEvery other
+// names and numbers of machines that aren't well: all that wait are told of them, and with each change all of these
+// would be written.
 const (
 	errorsMost = 20
 	countEvery = time.Second
+	ailsEvery  = 10 * time.Second
 )
 
 // total is how many pieces a step has.
@@ -31,18 +34,22 @@ func (s *State) stand(e *underway) {
 	}
 	now := s.standing(e)
 	s.queue(e, now.Pieces[Waiting])
-	was := &e.standing
+	was, ails, every := &e.standing, now.Reason != "" && now.Reason == e.ailing, countEvery
+	known := was.Reason == now.Reason
+	if !known && ails && e.ails {
+		every = ailsEvery
+	}
 	same := e.written && was.Status == now.Status && was.Ended == now.Ended && was.Wish == now.Wish &&
-		was.Reason == now.Reason && was.Failed == now.Failed && slices.Equal(was.Left, now.Left) &&
+		(known || every == ailsEvery) && was.Failed == now.Failed && slices.Equal(was.Left, now.Left) &&
 		sameSteps(was.Steps, now.Steps) && slices.Equal(was.Enough, now.Enough)
 	switch {
-	case same && sameCounts(was, &now):
+	case same && known && sameCounts(was, &now):
 		return
-	case same && e.counted != never && s.now < e.counted+countEvery:
-		s.at(e.counted+countEvery, deadline{experiment: e})
+	case same && e.counted != never && s.now < e.counted+every:
+		s.at(e.counted+every, deadline{experiment: e})
 		return
 	}
-	e.standing, e.written, e.counted = now, true, s.now
+	e.standing, e.written, e.counted, e.ails = now, true, s.now, ails
 	s.unfile(e)
 	s.rest = append(s.rest, Action{Do: DoStand, ID: e.ID, Standing: now})
 	if now.Ended {

@@ -28,6 +28,8 @@ type demand struct {
 	free        []*machine            // that fit, are well and have a free server: by portion.rank, then by name
 	alone       map[int]int           // of the machines that count for gangs: how many have so many servers
 	builds      map[string]buildCount // of those that do it together
+	ailment     ailment               // what ailing says
+	ailing      string                // "": nothing yet
 
 	pass  int // of State.pass: what short is of
 	short int // for gangs of so many servers and more there are too few in this pass
@@ -272,12 +274,30 @@ func (s *State) illness(t *step) {
 	if len(d.free) > 0 || len(d.ill) == 0 {
 		return
 	}
-	reason := fmt.Sprintf("%d of %d machines that would do are given nothing new: %s %s", len(d.ill), d.fit,
-		d.ill[0].Name, d.ill[0].unwell())
-	if t.experiment.reason != reason {
-		t.experiment.reason = bounded(reason, MaxReason)
+	if text := d.ails(); t.experiment.reason != text {
+		t.experiment.reason, t.experiment.ailing = text, text
 		s.touch(t.experiment)
 	}
+}
+
+// ailment is what people are told of machines that would do and aren't well.
+type ailment struct {
+	ill, fit int
+	first    *machine
+	health   Health
+	reason   string // of its condition
+}
+
+// ails puts that of a demand into words, which are kept as long as it is the same.
+func (d *demand) ails() string {
+	m := d.ill[0]
+	now := ailment{len(d.ill), d.fit, m, m.condition.Health, m.condition.Reason}
+	if d.ailment != now || d.ailing == "" {
+		d.ailment = now
+		d.ailing = bounded(fmt.Sprintf("%d of %d machines that would do are given nothing new: %s %s", now.ill, now.fit,
+			m.Name, m.unwell()), MaxReason)
+	}
+	return d.ailing
 }
 
 // isDrained is why nothing is placed on a machine that is drained.

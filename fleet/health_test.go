@@ -105,6 +105,52 @@ func (b *bench) conditions() string {
 	return strings.Join(all, ", ")
 }
 
+// TestAilmentsSeldomWritten has other machines fall ill where people have been told of one: that is written once
+// ailsEvery has gone by, though nothing else happens. That nothing is ill any more is written at once.
+func TestAilmentsSeldomWritten(t *testing.T) {
+	b := newBench(t, 3, 1, Rules{})
+	all := map[string]Vitals{"m0": {Memory: 0.9}, "m1": {Memory: 0.1}, "m2": {Memory: 0.1}}
+	b.vitals(all)
+	b.submit("busy", 2, 1)
+	b.submit("e", 1, 1)
+	b.run()
+	e := b.experiments["e"]
+	fills := func(name string) { // and what it had ends
+		all[name] = Vitals{Memory: 0.9}
+		b.vitals(all)
+		for n := range 2 {
+			if p := b.piece("busy", n); p.State == Running && p.Gang[0].Member == name {
+				b.report("busy", n, Report{State: Finished, Kept: &Kept{}})
+				b.be(p.Gang[0].Name, cluster.Available, nil)
+			}
+		}
+		b.decide(0)
+	}
+	want := func(reason, written string) {
+		t.Helper()
+		if rest := " of 3 machines that would do"; !strings.HasPrefix(e.reason, reason+rest) ||
+			!strings.HasPrefix(e.standing.Reason, written+rest) {
+			t.Fatalf("the reason is %q, and %q is written, want %s and %s", e.reason, e.standing.Reason, reason,
+				written)
+		}
+	}
+	want("1", "1")
+	b.decide(ailsEvery)
+	fills("m1")
+	want("2", "2") // what was written before is long ago
+	written := e.counted
+	fills("m2")
+	b.decide(written + ailsEvery - time.Millisecond - b.at)
+	want("3", "2")
+	b.decide(time.Millisecond)
+	want("3", "3")
+	all["m0"] = Vitals{}
+	b.vitals(all)
+	if p := b.piece("e", 0); p.State != Dispatched || e.standing.Reason != "" {
+		t.Fatalf("found %v, and %q is written", p.State, e.standing.Reason)
+	}
+}
+
 // TestFullMachines has nothing placed on full machines, and people told.
 func TestFullMachines(t *testing.T) {
 	b := newBench(t, 2, 1, Rules{})

@@ -97,6 +97,8 @@ type underway struct {
 	waits    time.Duration      // since when nothing of it was placed; -1: not seen yet
 	passed   time.Duration      // it reserves nothing before
 	counted  time.Duration      // when its standing was written last
+	ailing   string             // what illness has given as its reason last
+	ails     bool               // that is the reason in its standing
 	ended    time.Duration      // since when it has been seen ended; -1: it hasn't
 	reason   string             // why nothing of it is placed
 	due      time.Duration

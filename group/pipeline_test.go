@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/disco-sim/disco/app"
 	"github.com/disco-sim/disco/fleet"
 	"github.com/disco-sim/disco/internal/launch/launchtest"
 )
@@ -134,5 +135,11 @@ func TestPipelineFails(t *testing.T) {
 	r := runs(t, "show", id, "--store", h.url)
 	if !strings.Contains(r.stdout, "dependency: it waits for warm, which won't be finished") {
 		t.Errorf("found %s", r.stdout)
+	}
+	merged := filepath.Join(t.TempDir(), "warm.json")
+	r = runs(t, "results", id, "--store", h.url, "--step", "warm", "--json", merged, "--program", selfProgram(t))
+	if _, err := os.Stat(merged); err != nil || r.status != app.ExitUnmet ||
+		!strings.Contains(r.stderr, "step warm: 1 of 1 requirement not met: handled < 0") {
+		t.Errorf("found %+v, %v, want its results, and status 3", r, err)
 	}
 }
