@@ -241,14 +241,22 @@ func (s *State) stopping(p *piece) time.Duration {
 
 // isGone tells whether nothing of an attempt is left, and tells what is left to go. What doesn't is told to exit, and
 // is passed over at last: it is fenced, as its reports are those of an older attempt from then on, and no piece is
-// given its server.
+// given its server. What a new leader sees of servers may be older than what it has read of pieces, so for a moment it
+// takes only those for gone that show it.
 func (s *State) isGone(p *piece) bool {
 	p.overdue = nil
 	var parts []int
+	shown := true
 	for i, g := range p.Gang {
-		if sv := s.servers[g.Name]; sv != nil && sv.promised == p && p.hosts(sv, i) {
+		sv := s.servers[g.Name]
+		if sv != nil && sv.promised == p && p.hosts(sv, i) {
 			parts = append(parts, i)
 		}
+		shown = shown && sv != nil && p.letGo(sv, i)
+	}
+	if until := s.began + s.rules.Settle; len(parts) == 0 && !shown && s.now < until {
+		s.at(until, deadline{piece: p})
+		return false
 	}
 	if len(parts) == 0 {
 		return true
@@ -270,6 +278,12 @@ func (s *State) isGone(p *piece) bool {
 	}
 	s.at(p.since+next, deadline{piece: p})
 	return false
+}
+
+// letGo tells whether a server shows that it has ended its part of an attempt, or is another one by now.
+func (p *piece) letGo(sv *server, part int) bool {
+	ended := sv.Last != nil && sv.Last.Assignment == p.assignment(part)
+	return sv.there && (ended && !sv.hosts() || sv.Incarnation != p.Gang[part].Incarnation)
 }
 
 // record completes a piece's next value with what is kept of the ones before.

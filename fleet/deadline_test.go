@@ -138,6 +138,60 @@ func TestLostWhileStarting(t *testing.T) {
 	}
 }
 
+// TestOldView: what a new leader sees of a server may be older than what it has read of the pieces, so what it doesn't
+// see yet isn't taken for gone; what a server shows to have let go, it has. (Schedule 817523 of the model.)
+func TestOldView(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		change  func(sv *cluster.Server)
+		waits   bool
+		catches bool // the view shows what is so before the moment has passed
+	}{
+		{"another attempt", func(sv *cluster.Server) {
+			sv.Info.Assignment = &cluster.Assignment{Experiment: "e", Replication: "0.0.5.1"}
+		}, true, true},
+		{"free", func(sv *cluster.Server) { sv.State, sv.Info.Assignment = cluster.Available, nil }, true, false},
+		{"let go", func(sv *cluster.Server) {
+			sv.Last = &cluster.Outcome{Assignment: *sv.Info.Assignment}
+			sv.State, sv.Info.Assignment = cluster.Available, nil
+		}, false, false},
+		{"another incarnation", func(sv *cluster.Server) {
+			sv.Incarnation, sv.State, sv.Info.Assignment = "new", cluster.Available, nil
+		}, false, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench(t, 1, 1, Rules{})
+			b.submit("e", 1, 1)
+			b.run()
+			b.PutWish("e", Wish{Number: 2, Want: WantCancel, Priority: Normal, By: "ann"})
+			b.decide(0)
+			b.want("e", 0, Canceling)
+			name := b.piece("e", 0).Gang[0].Name
+			now := b.servers[name].Server
+			old := now
+			old.Writing--
+			c.change(&old)
+			b.PutServer(old)
+			if b = b.next(nil); !c.waits {
+				b.want("e", 0, Canceled)
+				return
+			}
+			b.want("e", 0, Canceling)
+			b.decide(b.rules.Settle - time.Millisecond)
+			b.want("e", 0, Canceling)
+			if !c.catches {
+				b.decide(time.Millisecond)
+				b.want("e", 0, Canceled)
+				return
+			}
+			b.PutServer(now)
+			b.decide(time.Millisecond)
+			b.want("e", 0, Canceling)
+			b.wantAsks(name + " TERMINATED")
+		})
+	}
+}
+
 // TestExtensionsAdopted: another leader goes on with the extensions that were granted.
 func TestExtensionsAdopted(t *testing.T) {
 	b := newBench(t, 2, 1, Rules{})

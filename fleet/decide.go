@@ -71,7 +71,9 @@ const keepLeast = 300 * time.Second
 // state is to be read anew. It depends on s and now alone. What it returns holds until the next Decide of s, which
 // takes the memory.
 func Decide(s *State, now time.Duration) []Action {
-	s.now = now
+	if s.now = now; s.began == never {
+		s.began = now
+	}
 	clear(s.moves)
 	clear(s.rest)
 	s.moves, s.rest = s.moves[:0], s.rest[:0]

@@ -98,7 +98,7 @@ func TestSchedulesFind(t *testing.T) {
 		{"progress is an end", 4, 1},
 		{"servers are promised twice", 5, 1},
 		{"half a gang will do", 5, 1},
-		{"late commits count", 5, 2885},
+		{"late commits count", 5, 3380},
 		{"lets go at once", 5, 1},
 		{"no guard", 6, 1},
 		{"a model's error is a machine's", 7, 1},

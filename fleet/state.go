@@ -19,6 +19,7 @@ type State struct {
 	leader string
 	token  uint64
 	now    time.Duration // of the last Decide
+	began  time.Duration // the first
 
 	experiments map[string]*underway
 	order       []*underway // as they were submitted
@@ -198,9 +199,9 @@ type asked struct {
 
 // NewState is that of a leader that has read nothing yet.
 func NewState(leader string, token uint64, rules Rules) *State {
-	return &State{rules: rules.withDefaults(), leader: leader, token: token, experiments: map[string]*underway{},
-		machines: map[string]*machine{}, servers: map[string]*server{}, users: map[string]int{},
-		demands: map[string]*demand{}, pass: 1, judging: judging{unjudged: true, untold: true,
+	return &State{rules: rules.withDefaults(), leader: leader, token: token, began: never,
+		experiments: map[string]*underway{}, machines: map[string]*machine{}, servers: map[string]*server{},
+		users: map[string]int{}, demands: map[string]*demand{}, pass: 1, judging: judging{unjudged: true, untold: true,
 			points: map[pointKey]*pointOf{}}}
 }
 
