@@ -110,9 +110,10 @@ func withFleet(c *app.Call, f func(ctx context.Context, fl *fleet.Client) error)
 	})
 }
 
-// asUsage makes a mistake on the command line of what names no experiment.
+// asUsage makes a mistake on the command line of what names no experiment, or none of its steps.
 func asUsage(err error) error {
-	if unknown := (*fleet.UnknownError)(nil); errors.As(err, &unknown) {
+	unknown, step := (*fleet.UnknownError)(nil), (*fleet.StepError)(nil)
+	if errors.As(err, &unknown) || errors.As(err, &step) {
 		return app.Usage("%v", err)
 	}
 	return err

@@ -127,15 +127,20 @@ func gather(ctx context.Context, c *app.Call, s *metastore.Store, temp string) (
 		}
 		call := merging{args: args}
 		if e.Spec.Pipeline() {
-			call.step = e.Spec.Steps[step].Name
-			closing := pieces[e.Spec.Closing(step)]
-			if closing.State == fleet.Failed && closing.Error != nil && closing.Error.Type == fleet.ErrorRequire {
-				call.unmet = closing.Error.Message
-			}
+			call.step, call.unmet = e.Spec.Steps[step].Name, unmet(e, pieces, step)
 		}
 		calls = append(calls, call)
 	}
 	return calls, nil
+}
+
+// unmet says what a step of a pipeline requires of its results and they don't have; "": nothing.
+func unmet(e *fleet.Experiment, pieces map[fleet.PieceID]fleet.PieceAt, step int) string {
+	closing := pieces[e.Spec.Closing(step)]
+	if closing.State == fleet.Failed && closing.Error != nil && closing.Error.Type == fleet.ErrorRequire {
+		return closing.Error.Message
+	}
+	return ""
 }
 
 // look finds the experiment and its pieces, within --store-timeout.
@@ -250,10 +255,17 @@ func endedSteps(c *app.Call, e *fleet.Experiment, pieces map[fleet.PieceID]fleet
 			ended[step], some = all, append(some, step)
 		}
 	}
-	if err := errors.Join(errs...); err != nil && (!c.Bool("partial") || len(some) == 0) {
-		return nil, nil, err
+	err = errors.Join(errs...)
+	if err == nil || c.Bool("partial") && len(some) > 0 {
+		return ended, some, nil
 	}
-	return ended, some, nil
+	for _, step := range some {
+		if text := unmet(e, pieces, step); text != "" {
+			name := e.Spec.Steps[step].Name
+			err = fmt.Errorf("%w\n%s, step %s: %s; its results are those of --step %s", err, e.ID, name, text, name)
+		}
+	}
+	return nil, nil, err
 }
 
 // endedPieces are those of a step that have ended well; they must be all, unless --partial is given.

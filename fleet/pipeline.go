@@ -159,15 +159,21 @@ func (s *Spec) IsClosing(p PieceID) bool {
 // Pipeline tells whether an experiment's steps have names, by which their results are told apart.
 func (s *Spec) Pipeline() bool { return len(s.Steps) > 1 || s.Steps[0].Name != "" }
 
-// StepOf is the number of the step of a name. The error lists all names.
+// StepError is the error about a name that no step of an experiment has.
+type StepError struct{ text string }
+
+// Error says which one was found, and lists all names.
+func (e *StepError) Error() string { return e.text }
+
+// StepOf is the number of the step of a name. The error is a *StepError.
 func (s *Spec) StepOf(name string) (int, error) {
 	if !s.Pipeline() {
-		return 0, fmt.Errorf("found the step %.80q of an experiment that has no steps: it is one scenario, and no "+
-			"pipeline", name)
+		return 0, &StepError{fmt.Sprintf("found the step %.80q of an experiment that has no steps: it is one "+
+			"scenario, and no pipeline", name)}
 	}
 	i := slices.IndexFunc(s.Steps, func(t Step) bool { return t.Name == name })
 	if i < 0 {
-		return 0, fmt.Errorf("found the step %.80q, want one of %s", name, stepNames(s.Steps))
+		return 0, &StepError{fmt.Sprintf("found the step %.80q, want one of %s", name, stepNames(s.Steps))}
 	}
 	return i, nil
 }

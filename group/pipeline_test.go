@@ -142,4 +142,13 @@ func TestPipelineFails(t *testing.T) {
 		!strings.Contains(r.stderr, "step warm: 1 of 1 requirement not met: handled < 0") {
 		t.Errorf("found %+v, %v, want its results, and status 3", r, err)
 	}
+	r = runs(t, "results", id, "--store", h.url, "--out", t.TempDir(), "--program", selfProgram(t))
+	if r.status != app.ExitFailed || !strings.Contains(r.stderr, "step warm: 1 of 1 requirement not met: handled < 0: "+
+		"it is 1201; its results are those of --step warm") {
+		t.Errorf("found %+v, want what has failed, and status 1", r)
+	}
+	r = runs(t, "retry", id, "--store", h.url, "--step", "nonesuch")
+	if r.status != app.ExitUsage || !strings.Contains(r.stderr, `found the step "nonesuch", want one of `) {
+		t.Errorf("found %+v, want status 2", r)
+	}
 }
