@@ -20,15 +20,23 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// lookPeriod is the time between two looks at an experiment that is watched: as often as agents report.
-const lookPeriod = time.Second
+// lookPeriod is the least time between two looks at an experiment that is watched: as often as agents report. An
+// experiment of very many pieces is looked at more seldom, so that who watches takes no more than a fifth of the time
+// for it, and doesn't keep the store from those who simulate.
+const (
+	lookPeriod = time.Second
+	lookShare  = 4
+)
+
+// untilLook is how long to wait behind a look that took so long.
+func untilLook(took time.Duration) time.Duration { return max(lookPeriod, lookShare*took) }
 
 func watchCommand() app.Command {
 	return app.Command{
 		Name: "watch", Usage: "shows an experiment until it has ended", ArgsUsage: "ID",
 		Description: naming + "\n" +
-			"On a terminal it is the picture of show, made anew each second; elsewhere a line whenever something\n" +
-			"has changed. The status is 0 where all of it has ended well, and else 1.",
+			"On a terminal it is the picture of show, made anew each second, or more seldom where reading very many\n" +
+			"pieces takes long; elsewhere a line whenever something has changed. The status is 0 where all of it has ended well, and else 1.",
 		Examples: []string{"watch night --store etcd://127.0.0.1:2379", "watch night --json"},
 		Flags: append(groupcall.DoorFlags(), &cli.BoolFlag{Name: "json",
 			Usage: "write JSON, one object a line, whenever something has changed"}, figureFlag()),
@@ -128,9 +136,12 @@ func watchExperiment(ctx context.Context, c *app.Call, fl *fleet.Client, e *flee
 	id, before := e.ID, ""
 	out := &outages{c: c}
 	for {
+		looked := time.Now()
 		shown, ended, err := lookAt(ctx, c, fl, id)
+		took := time.Since(looked)
 		switch {
 		case out.passes(ctx, err):
+			took = 0
 		case err != nil:
 			return err
 		case shown != before:
@@ -148,7 +159,7 @@ func watchExperiment(ctx context.Context, c *app.Call, fl *fleet.Client, e *flee
 			return app.ErrUnread
 		}
 		select {
-		case <-time.After(lookPeriod):
+		case <-time.After(untilLook(took)):
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

@@ -5,6 +5,7 @@ package experiments
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestBehind: what was shown of a log isn't shown again, also where its beginning is gone meanwhile.
@@ -16,6 +17,16 @@ func TestBehind(t *testing.T) {
 	} {
 		if got := string(behind([]byte(c.shown), []byte(c.now))); got != c.want {
 			t.Errorf("found %.50q, want %.50q", got, c.want)
+		}
+	}
+}
+
+// TestUntilLook: who watches takes a fifth of the time at most.
+func TestUntilLook(t *testing.T) {
+	for took, want := range map[time.Duration]time.Duration{0: time.Second, 250 * time.Millisecond: time.Second,
+		300 * time.Millisecond: 1200 * time.Millisecond, 5 * time.Second: 20 * time.Second} {
+		if got := untilLook(took); got != want {
+			t.Errorf("behind a look of %v: found %v, want %v", took, got, want)
 		}
 	}
 }
