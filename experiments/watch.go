@@ -35,8 +35,9 @@ func watchCommand() app.Command {
 	return app.Command{
 		Name: "watch", Usage: "shows an experiment until it has ended", ArgsUsage: "ID",
 		Description: naming + "\n" +
-			"On a terminal it is the picture of show, made anew each second, or more seldom where reading very many\n" +
-			"pieces takes long; elsewhere a line whenever something has changed. The status is 0 where all of it has ended well, and else 1.",
+			"On a terminal it is the picture of show, made anew each second, or more seldom where reading very\n" +
+			"many pieces takes long; elsewhere a line whenever something has changed. The status is 0 where all\n" +
+			"of it has ended well, and else 1.",
 		Examples: []string{"watch night --store etcd://127.0.0.1:2379", "watch night --json"},
 		Flags: append(groupcall.DoorFlags(), &cli.BoolFlag{Name: "json",
 			Usage: "write JSON, one object a line, whenever something has changed"}, figureFlag()),

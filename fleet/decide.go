@@ -292,7 +292,8 @@ func (s *State) faulty(p *piece, where string) string {
 	return p.Gang[0].Member
 }
 
-// hold ends an attempt, which machines are at fault with. One that a machine refused is spared: nothing was tried.
+// hold ends an attempt, which machines are at fault with. One that a machine refused is spared: nothing was tried. So
+// is one for which the machine has too little memory, as long as others are there that haven't been tried.
 func (s *State) hold(p *piece, err Error, machines []string, takes *ReportAt) {
 	to := p.Piece
 	to.State, to.Error, to.Fault = Held, &err, slices.Clone(p.Fault)
@@ -300,10 +301,14 @@ func (s *State) hold(p *piece, err Error, machines []string, takes *ReportAt) {
 		to.Spared++
 		machines = nil
 	}
+	known := len(to.Fault)
 	for _, m := range machines {
 		if m != "" && !slices.Contains(to.Fault, m) && len(to.Fault) < faultsMax {
 			to.Fault = append(to.Fault, m)
 		}
+	}
+	if err.Scarce && len(to.Fault) > known && s.capacityBut(p.step, to.Fault) >= p.step.gang() {
+		to.Spared++
 	}
 	s.move(p, to, takes)
 }

@@ -138,6 +138,34 @@ func (b *bench) wantAsks(want string) {
 	}
 }
 
+// TestScarce: an attempt for which a machine had too little memory doesn't count while there are machines that haven't
+// been tried, and counts once all have.
+func TestScarce(t *testing.T) {
+	for _, c := range []struct {
+		scarce bool
+		tries  int
+	}{{false, attemptsDefault}, {true, 4 + attemptsDefault}} {
+		b := newBench(t, 5, 1, Rules{})
+		b.submit("e", 1, 1)
+		tried := map[string]bool{}
+		for b.piece("e", 0).State != Failed {
+			b.run()
+			b.want("e", 0, Running)
+			if b.Failed() {
+				return
+			}
+			tried[b.piece("e", 0).Gang[0].Member] = true
+			b.report("e", 0, Report{State: Held, Error: &Error{Type: ErrorMachine, Message: "no memory",
+				Scarce: c.scarce}})
+			b.run()
+			b.decide(backoffMax)
+		}
+		if p := b.piece("e", 0); p.Attempt != c.tries || len(tried) != min(c.tries, 5) {
+			t.Errorf("scarce %v: found %d attempts at %d machines, want %d", c.scarce, p.Attempt, len(tried), c.tries)
+		}
+	}
+}
+
 func TestBarriers(t *testing.T) {
 	b := newBench(t, 2, 1, Rules{})
 	b.submit("e", 1, 2)

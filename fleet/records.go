@@ -135,6 +135,7 @@ type Error struct {
 	Trace   string `json:"trace,omitempty"`   // the last of what the process wrote, at most MaxTrace bytes
 	Step    string `json:"step,omitempty"`    // what it was at: fetching, starting, simulating, keeping
 	Decided string `json:"decided,omitempty"` // by whom, where somebody decided it
+	Scarce  bool   `json:"scarce,omitempty"`  // the run wants more memory than its machine has: another one may do
 }
 
 // The types of errors. What a model or a scenario does wrong is final; all else is tried again, within Limits.Attempts.

@@ -251,6 +251,33 @@ func TestFull(t *testing.T) {
 	}
 }
 
+// TestScarce: too little memory for a run is told apart from a machine's other faults, and isn't held against it.
+func TestScarce(t *testing.T) {
+	for _, memory := range []bool{false, true} {
+		o := options(filepath.Join(t.TempDir(), "work"))
+		o.Program = filepath.Join(t.TempDir(), "program")
+		says := fmt.Sprintf(`{"event":"failed","text":"no","status":1,"cause":"machine","memory":%v}`, memory)
+		if err := os.WriteFile(o.Program, []byte("#!/bin/sh\necho '"+says+"' >&2\nexit 1\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		l := open(t, o)
+		j := job(filepath.Join(t.TempDir(), "place"))
+		if err := l.Prepare(t.Context(), j); err != nil {
+			t.Fatal(err)
+		}
+		r, err := l.Start(j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-r.Done()
+		if out := r.Outcome(); out.Error == nil || out.Error.Type != fleet.ErrorMachine ||
+			out.Error.Scarce != memory || out.Own != memory {
+			t.Errorf("memory %v: found %+v, %+v", memory, out, out.Error)
+		}
+		closes(t, l)
+	}
+}
+
 // TestUnknownProgram is the machine's fault: another one may have it.
 func TestUnknownProgram(t *testing.T) {
 	o := options(filepath.Join(t.TempDir(), "work"))

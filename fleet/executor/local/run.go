@@ -223,7 +223,7 @@ func (r *run) outcomeOf(state *os.ProcessState, err error, began time.Time) (out
 		return r.failed(fleet.ErrorModel, stepSimulating, failed.Text), ""
 	case failed != nil:
 		out = r.failed(fleet.ErrorMachine, stepSimulating, failed.Text)
-		out.Own = failed.Memory || failed.Place && r.job.OwnPlace
+		out.Own, out.Error.Scarce = failed.Memory || failed.Place && r.job.OwnPlace, failed.Memory
 		if isMachine(r.job, failed.Machine) {
 			out.Error.Where = failed.Machine
 		}
