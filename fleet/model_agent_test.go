@@ -373,10 +373,11 @@ func (r *run) tick() {
 // partOf is the hash of a piece's part: the same whoever simulates it.
 func partOf(piece string) string { return "hash of " + piece }
 
-// crash is the end of a run's process.
+// crash is the end of a run's process. In a fourth of the schedules all that it says is that memory was scarce.
 func (r *run) crash() {
 	if !r.ending {
-		r.end(Report{State: Held, Error: &Error{Where: r.slot.name, Type: ErrorMachine, Message: "killed"}})
+		r.end(Report{State: Held, Error: &Error{Where: r.slot.name, Type: ErrorMachine, Message: "killed",
+			Scarce: r.slot.host.w.seed%4 == 3}})
 	}
 }
 

@@ -53,6 +53,7 @@ func (w *world) moved(m *Move) {
 		if was.State == Paused && m.To.Spared > was.Spared {
 			w.tries[piece]--
 		}
+		w.spared(m, piece, &was)
 	case Finished:
 		if w.parts[piece] != partOf(piece) || m.To.Kept.Hash != partOf(piece) {
 			w.violated(4, "%s is FINISHED, and its part is %q", piece, w.parts[piece])
@@ -64,6 +65,17 @@ func (w *world) moved(m *Move) {
 		if was.State.Ended() {
 			w.tries[piece], w.faults[piece] = 0, nil
 		}
+	}
+}
+
+// spared checks that an attempt doesn't count, for scarce memory, once for each machine at most.
+func (w *world) spared(m *Move, piece string, was *Piece) {
+	if !m.To.Error.Scarce || m.To.Spared == was.Spared {
+		return
+	}
+	w.tally.scarce++
+	if w.tries[piece]--; len(m.To.Fault) != len(was.Fault)+1 {
+		w.violated(7, "%s is spared for scarce memory, and no machine is at fault that wasn't: %v", piece, m.To.Fault)
 	}
 }
 

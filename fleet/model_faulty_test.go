@@ -65,6 +65,10 @@ func (w *world) mutate(s *State, actions []Action) []Action {
 		case w.faulty == "tries aren't counted" && a.To.State == Failed && a.From == Held && a.Report == nil:
 			a.To.State, a.To.Spared = Waiting, a.To.Attempt
 			s.experiments[a.ID].pieces[a.Piece].Spared = a.To.Attempt
+		case w.faulty == "scarce memory never counts" && a.To.State == Held && a.To.Error.Scarce &&
+			len(a.To.Fault) == len(s.experiments[a.ID].pieces[a.Piece].Fault) && a.From != Held:
+			a.To.Spared++
+			s.experiments[a.ID].pieces[a.Piece].Spared = a.To.Spared
 		case w.faulty == "faults are forgotten" && a.To.State == Waiting:
 			a.To.Fault = nil
 			s.experiments[a.ID].pieces[a.Piece].Fault = nil
@@ -104,6 +108,7 @@ func TestSchedulesFind(t *testing.T) {
 		{"a model's error is a machine's", 7, 1},
 		{"tries aren't counted", 7, 710},
 		{"faults are forgotten", 7, 1},
+		{"scarce memory never counts", 7, 1},
 		{"nothing is placed", 8, 1},
 		{"outputs are left", 12, 1},
 		{"texts are left", 12, 1},
@@ -121,7 +126,7 @@ func TestSchedulesFind(t *testing.T) {
 		{"nobody minds the start", 16, 1},
 		{"nobody looks", 16, 20},
 		{"extensions aren't counted", 16, 660},
-		{"what is left isn't said", 16, 1155},
+		{"what is left isn't said", 16, 1640},
 		{"tries cost nothing", 18, 145},
 	} {
 		t.Run(string(c.fault), func(t *testing.T) {

@@ -74,6 +74,7 @@ type tally struct {
 	notes, extended, silenced, left int // of deadlines
 	parted                          int // runs that have ended since two of their machines were cut off from each other
 	again, waited                   int // attempts that were tried again, and decisions at which some waited for that
+	scarce                          int // attempts that didn't count, since memory was scarce
 }
 
 const quietAt = 120 // seconds from which on there are no more faults
@@ -395,6 +396,10 @@ func TestSchedules(t *testing.T) {
 		t.Error("no schedule has a run of which two machines are cut off from each other")
 	}
 	t.Logf("%d attempts tried again, and %d decisions at which some had to wait for that", sum.again, sum.waited)
+	t.Logf("%d attempts didn't count, since memory was scarce", sum.scarce)
+	if count >= 100 && sum.scarce == 0 {
+		t.Error("no schedule has an attempt that doesn't count since memory was scarce")
+	}
 	if count >= 100 && sum.waited == 0 {
 		t.Error("no schedule has an attempt that waits for the budget")
 	}
