@@ -151,6 +151,35 @@ func TestAilmentsSeldomWritten(t *testing.T) {
 	}
 }
 
+// TestAilmentsOfMany: where nothing can be placed only the experiment that is the next is looked at each time; the
+// others are told why they wait once ailsEvery has gone by, though nothing else happens.
+func TestAilmentsOfMany(t *testing.T) {
+	b := newBench(t, 2, 1, Rules{})
+	all := map[string]Vitals{"m0": {Memory: 0.9}, "m1": {Memory: 0.1}}
+	b.vitals(all)
+	b.submit("busy", 1, 1)
+	b.run()
+	b.want("busy", 0, Running)
+	b.submit("e", 1, 1)
+	b.submit("f", 1, 1)
+	b.explained = b.at // a moment ago
+	b.decide(0)
+	told := func(id string) bool { return b.experiments[id].standing.Reason != "" }
+	if !told("e") || told("f") {
+		t.Fatalf("e is told: %v, and f: %v", told("e"), told("f"))
+	}
+	b.decide(ailsEvery - time.Millisecond)
+	if told("f") {
+		t.Fatal("f is told before its time")
+	}
+	if b.decide(time.Millisecond); !told("f") {
+		t.Fatal("f isn't told")
+	}
+	all["m0"] = Vitals{}
+	b.vitals(all)
+	b.want("e", 0, Dispatched)
+}
+
 // TestFullMachines has nothing placed on full machines, and people told.
 func TestFullMachines(t *testing.T) {
 	b := newBench(t, 2, 1, Rules{})

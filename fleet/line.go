@@ -154,7 +154,11 @@ func (s *State) placeLine(l *turns) {
 			e.lined = false
 			s.unfile(e)
 		}
-		if !s.placeOne(e) || !s.wants(e) {
+		placed := s.placeOne(e)
+		if !placed && s.full() {
+			break
+		}
+		if !placed || !s.wants(e) {
 			continue
 		}
 		class := s.class(e)

@@ -32,10 +32,37 @@ func (s *State) place() {
 	if s.open == 0 {
 		return
 	}
+	s.explain()
 	s.placeHead()
 	s.refile()
 	s.placeLine(&s.line)
 	s.placeAhead()
+}
+
+// explain tells whether a pass looks at all that wait, also where no machine that is well has a free server, to tell
+// people why: as often as that is written.
+func (s *State) explain() {
+	if s.explains = s.now >= s.explained+ailsEvery; s.explains {
+		s.explained, s.explaining = s.now, false
+	}
+}
+
+// full tells whether no machine has a free server that may be given to anything. Those that weren't looked at for that
+// are told so later.
+func (s *State) full() bool {
+	if s.explains {
+		return false
+	}
+	for _, d := range s.demands {
+		if len(s.fresh(d).free) > 0 {
+			return false
+		}
+	}
+	if !s.explaining {
+		s.explaining = true
+		s.at(s.explained+ailsEvery, deadline{})
+	}
+	return true
 }
 
 // wants tells whether something of an experiment may be placed.

@@ -51,6 +51,10 @@ type State struct {
 	round   int
 	pass    int // of placing
 
+	explains   bool          // this pass: State.explain
+	explained  time.Duration // when one did last
+	explaining bool          // another one will
+
 	queued    int     // pieces that wait, of all experiments
 	endsRate  float64 // of pieces, a second
 	endedNow  int     // pieces since loadAt
@@ -199,7 +203,7 @@ type asked struct {
 
 // NewState is that of a leader that has read nothing yet.
 func NewState(leader string, token uint64, rules Rules) *State {
-	return &State{rules: rules.withDefaults(), leader: leader, token: token, began: never,
+	return &State{rules: rules.withDefaults(), leader: leader, token: token, began: never, explained: -ailsEvery,
 		experiments: map[string]*underway{}, machines: map[string]*machine{}, servers: map[string]*server{},
 		users: map[string]int{}, demands: map[string]*demand{}, pass: 1, judging: judging{unjudged: true, untold: true,
 			points: map[pointKey]*pointOf{}}}
