@@ -69,6 +69,7 @@ type merging struct {
 	dirs    []string           // of parts that aren't open
 	parts   []*checkpoint.Repo // those that are
 	missing []int              // replications that no part has
+	file    string             // the scenario's, as it was named to who had the parts simulated; "": as in the parts
 	all     int
 	partial bool
 	points  []*merging    // of a sweep, in the order of its points
@@ -96,6 +97,8 @@ func (p *program) mergeCommand() *cli.Command {
 				Usage: "also where this isn't the program that has simulated them"},
 			&cli.StringSliceFlag{Category: groupWhat, Name: exportFlag, Hidden: true,
 				Usage: "have the JSON give the `FIGURE` that a step of a pipeline exports"},
+			&cli.StringFlag{Category: groupWhat, Name: "named", Hidden: true,
+				Usage: "`FILE` of the scenario as results are to name it: parts may have been simulated elsewhere"},
 			&cli.StringFlag{Category: groupWhat, Name: "parts", Hidden: true,
 				Usage: "read directories from `FILE`, one a line: there may be more than a command line takes"}),
 	}, func(c *cli.Context) error {
@@ -147,7 +150,7 @@ func (p *program) merge(c *cli.Context, dirs []string, points []int) (err error)
 	if err != nil {
 		return err
 	}
-	m := &merging{dirs: dirs}
+	m := &merging{dirs: dirs, file: c.String("named")}
 	o.merging = m
 	o.exports = c.StringSlice(exportFlag)
 	m.partial, m.resumed.otherBuild = c.Bool("partial"), c.Bool("other-build")
@@ -223,8 +226,17 @@ func (o *order) mergeParts(ctx context.Context) error {
 			"begun), or merge those that are there with --partial", n, count(run.Replications, "replication"),
 			ranges(m.missing))
 	}
-	o.file, m.all = run.File, run.Replications
-	return o.ofRun(run, m.parts[0].String())
+	m.all = run.Replications
+	return o.ofParts(run)
+}
+
+// ofParts fills in what the run of parts is.
+func (o *order) ofParts(run *checkpoint.Run) error {
+	err := o.ofRun(run, o.merging.parts[0].String())
+	if named := o.merging.file; named != "" {
+		o.file, o.config.File = named, named
+	}
+	return err
 }
 
 // simulation is what gives the run's outcome.

@@ -3,6 +3,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +23,7 @@ func (p *program) mergePoints(ctx context.Context, o *order, points []int) error
 	}
 	m := o.merging
 	for range grid {
-		m.points = append(m.points, &merging{resumed: m.resumed, partial: m.partial})
+		m.points = append(m.points, &merging{resumed: m.resumed, partial: m.partial, file: m.file})
 	}
 	for i, dir := range m.dirs {
 		at := points[i]
@@ -32,7 +33,7 @@ func (p *program) mergePoints(ctx context.Context, o *order, points []int) error
 				return err
 			}
 			if i == 0 {
-				o.file = run.File
+				o.file = cmp.Or(m.file, run.File)
 			}
 			if at == unknownPoint {
 				at = pointOf(run, grid)

@@ -23,7 +23,7 @@ func (o *order) mergeUntil(ctx context.Context, run *checkpoint.Run) error {
 		return fmt.Errorf("replication 0 is missing: %s", m.unended(ctx))
 	}
 	m.missing = nil
-	return o.ofRun(run, m.parts[0].String())
+	return o.ofParts(run)
 }
 
 // mergeBy is what puts the parts of a run together.

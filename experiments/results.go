@@ -188,6 +188,7 @@ func gatherStep(ctx context.Context, c *app.Call, e *fleet.Experiment, number in
 			args = append(args, "--out", temp+"-out") // where parts have records they go to a folder
 		}
 	}
+	args = append(args, "--named", step.File)
 	for _, name := range resultsKept {
 		switch {
 		case !c.IsSet(name):

@@ -254,7 +254,8 @@ func stepsOf(c *app.Call) (*fleet.Submission, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Name, s.Version = strings.TrimSuffix(checked.File, filepath.Ext(checked.File)), checked.Version
+	base := filepath.Base(checked.File)
+	s.Name, s.Version = strings.TrimSuffix(base, filepath.Ext(base)), checked.Version
 	s.Steps = []fleet.SubmittedStep{submittedStep(fleet.Step{Args: checked.Args}, checked)}
 	return s, nil
 }

@@ -39,7 +39,7 @@ type Limits struct {
 type Step struct {
 	Name         string       `json:"name"`
 	After        []string     `json:"after,omitempty"` // steps that must have finished before
-	File         string       `json:"file"`            // the scenario's name, for people and messages
+	File         string       `json:"file"`            // the scenario's, as it was named, for people and messages
 	Text         Digest       `json:"text"`
 	Attachments  []Attachment `json:"attachments,omitempty"`
 	Args         []string     `json:"args,omitempty"` // of run, checked by submit: --set, --seed, --horizon, …

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/disco-sim/disco/metastore"
@@ -143,6 +144,7 @@ func (s *Submission) Check() (digest string, err error) {
 
 // spec checks a submission, and makes what is kept of it, and the blobs.
 func (s *Submission) spec() (spec *Spec, blobs map[Digest][]byte, err error) {
+	named := make([]string, len(s.Steps))
 	spec = &Spec{Name: s.Name, User: s.User, Version: s.Version, Place: s.Place, Labels: s.Labels, Limits: s.Limits,
 		FailFast: s.FailFast}
 	blobs = map[Digest][]byte{}
@@ -151,8 +153,9 @@ func (s *Submission) spec() (spec *Spec, blobs map[Digest][]byte, err error) {
 		blobs[d] = data
 		return d
 	}
-	for _, step := range s.Steps {
+	for i, step := range s.Steps {
 		is := step.Step
+		named[i], is.File = is.File, filepath.Base(is.File) // from wherever it is submitted it is the same
 		is.Text, is.Attachments = blob(step.Scenario), nil
 		for _, f := range step.Attached {
 			is.Attachments = append(is.Attachments, Attachment{Name: f.Name, Digest: blob(f.Data)})
@@ -167,6 +170,9 @@ func (s *Submission) spec() (spec *Spec, blobs map[Digest][]byte, err error) {
 		return nil, nil, err
 	}
 	spec.Digest, spec.Key = sha(text), sha([]byte(s.Key))
+	for i := range named {
+		spec.Steps[i].File = named[i]
+	}
 	errs := []error{CheckKey(s.Key), s.Priority.check(), spec.check(),
 		number("different files", len(blobs), 0, blobsMost)}
 	if len(text) > specBytesMost {

@@ -210,7 +210,13 @@ func (a *agentProcess) kill() {
 // submit submits a scenario with so many replications, in the place.
 func (h *byHand) submit(text, place string, replications int, sweep string, points ...[]string) string {
 	h.Helper()
-	step := fleet.Step{File: "tiny.yml", Args: []string{"--seed", "3"}, Points: points, Replications: replications,
+	return h.submitFile("tiny.yml", text, place, replications, sweep, points...)
+}
+
+// submitFile is submit of a scenario that was named so.
+func (h *byHand) submitFile(file, text, place string, replications int, sweep string, points ...[]string) string {
+	h.Helper()
+	step := fleet.Step{File: file, Args: []string{"--seed", "3"}, Points: points, Replications: replications,
 		Workers: 2}
 	if sweep != "" {
 		step.Sweep = []string{sweep}
@@ -366,7 +372,7 @@ func TestResults(t *testing.T) {
 	file := filepath.Join(dir, "tiny.yml")
 	h.must(os.WriteFile(file, []byte(text), 0o600))
 	for _, place := range []string{"", filepath.Join(t.TempDir(), "place")} {
-		id := h.submit(text, place, 3, "", []string{"tokens=3"})
+		id := h.submitFile(file, text, place, 3, "", []string{"tokens=3"})
 		h.finish(id, fleet.PieceID{Replication: 2}, "h1")
 		h.finish(id, fleet.PieceID{Replication: 0}, "h2")
 		out, merged := filepath.Join(dir, "out"), filepath.Join(dir, "merged.json")
@@ -392,7 +398,7 @@ func TestResults(t *testing.T) {
 		same(t, filepath.Join(dir, "local.json"), filepath.Join(out, "result.json"))
 		h.must(os.RemoveAll(out))
 	}
-	id := h.submit(text, "", 1, "tokens=2,4", []string{"tokens=2"}, []string{"tokens=4"})
+	id := h.submitFile(file, text, "", 1, "tokens=2,4", []string{"tokens=2"}, []string{"tokens=4"})
 	h.finish(id, fleet.PieceID{Point: 1}, "h1")
 	h.finish(id, fleet.PieceID{}, "h2")
 	table := runs(t, "results", id, "--store", h.url, "--json", filepath.Join(dir, "sweep.json"), "--program", self)
@@ -407,10 +413,10 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// same holds that two files have the same results. Which file the scenario was read from differs.
+// same holds that two files have the same results.
 func same(t *testing.T, local, merged string) {
 	t.Helper()
-	want := strings.ReplaceAll(comparableResults(t, local), filepath.Dir(local)+"/tiny.yml", "tiny.yml")
+	want := comparableResults(t, local)
 	if found := comparableResults(t, merged); found != want {
 		t.Errorf("found %s\nwant %s", found, want)
 	}

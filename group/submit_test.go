@@ -184,7 +184,12 @@ func TestSubmitAgain(t *testing.T) {
 	if again := x.submit("--idempotency-key k"); again != first {
 		t.Errorf("found %s, want %s", again, first)
 	}
-	status, stdout, stderr := x.do("submit %F --idempotency-key k --replications 2")
+	dir, name := filepath.Split(x.file)
+	status, stdout, stderr := x.do("submit " + dir + "../" + filepath.Base(dir) + "/" + name + " --idempotency-key k")
+	if status != 0 || !strings.HasSuffix(stdout, first+"\n") {
+		t.Errorf("the same file, named otherwise: status %d, %s%s", status, stdout, stderr)
+	}
+	status, stdout, stderr = x.do("submit %F --idempotency-key k --replications 2")
 	if status != 1 || !strings.Contains(stderr, first) || !strings.Contains(stderr, "or another key") {
 		t.Errorf("status %d, %s%s", status, stdout, stderr)
 	}
