@@ -296,12 +296,15 @@ func (p *program) command(c cli.Command, action func(*cli.Context) error) *cli.C
 		p.reportFailed(ctx, err)
 		var u *usageError
 		if errors.As(err, &u) {
-			return fmt.Errorf("%s: %w", c.Name, err)
+			return fmt.Errorf("%s: %w", cmp.Or(ctx.String(calledFlag), c.Name), err)
 		}
 		return err
 	}
 	return &c
 }
+
+// calledFlag is the command that somebody has called, where that calls this one: mistakes are told as its own.
+const calledFlag = "called"
 
 // named is an error about an option of a run as one about the flag of that name.
 func named(c *cli.Command, err error) error {

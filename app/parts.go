@@ -97,6 +97,7 @@ func (p *program) mergeCommand() *cli.Command {
 				Usage: "also where this isn't the program that has simulated them"},
 			&cli.StringSliceFlag{Category: groupWhat, Name: exportFlag, Hidden: true,
 				Usage: "have the JSON give the `FIGURE` that a step of a pipeline exports"},
+			&cli.StringFlag{Category: groupWhat, Name: calledFlag, Hidden: true, Usage: "`COMMAND` that calls this one"},
 			&cli.StringFlag{Category: groupWhat, Name: "named", Hidden: true,
 				Usage: "`FILE` of the scenario as results are to name it: parts may have been simulated elsewhere"},
 			&cli.StringFlag{Category: groupWhat, Name: "parts", Hidden: true,

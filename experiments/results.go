@@ -321,7 +321,7 @@ func countOf(e *fleet.Experiment, step int) int {
 
 // mergeBy has the program put the parts together, and gives its exit status.
 func mergeBy(ctx context.Context, c *app.Call, program string, args []string) (status int, err error) {
-	cmd := exec.CommandContext(ctx, program, append([]string{"merge"}, args...)...)
+	cmd := exec.CommandContext(ctx, program, append([]string{"merge", "--called", "results"}, args...)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = nil, c.Stdout, c.Stderr
 	err = cmd.Run()
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() >= 0 {
