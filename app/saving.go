@@ -364,8 +364,8 @@ func (s *saving) none(c *launch.Checkpoints, cfg *launch.Config) error {
 	case s == nil || c == nil:
 		return nil
 	case cfg.Only != nil && c.EndsLost > 0:
-		return awayError{fmt.Errorf("%v: the end of %s couldn't be saved: nothing can be merged of it until `resume` "+
-			"has simulated it there", s.repo, tables.Plural(c.EndsLost, "replication"))}
+		return awayError{fmt.Errorf("%v: the end of %s couldn't be saved (%w): nothing can be merged of it until "+
+			"`resume` has simulated it there", s.repo, tables.Plural(c.EndsLost, "replication"), c.Lost)}
 	case s.resumed != nil || cfg.Only != nil || c.Made > 0 || c.Failed == c.TooLarge:
 		return nil
 	}

@@ -71,7 +71,7 @@ func (p *program) submission(c *cli.Context) (*submission.Submission, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &submission.Submission{File: doc.File(), Version: Version(), Args: submissionArgs(c, cfg),
+	s := &submission.Submission{File: doc.File(), Args: submissionArgs(c, cfg),
 		Sweep: o.sweeps, Until: c.StringSlice("until"), Figures: o.named, Replications: cfg.Replications,
 		Workers: cfg.Workers, Text: doc.Text()}
 	graph := false

@@ -433,7 +433,7 @@ func (s *shownExperiment) standing(out *strings.Builder) {
 	if st.Reason != "" {
 		fmt.Fprintln(out, st.Reason)
 	}
-	if s.Wish != nil && st.Wish < s.Wish.Number && !s.Ended {
+	if s.Wish != nil && st.Wish < s.Wish.Number && s.Wish.Number > 1 && !s.Ended { // the first is the submission
 		fmt.Fprintln(out, "what was asked for last isn't carried out yet")
 	}
 	for _, e := range st.Errors {

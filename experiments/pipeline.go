@@ -239,12 +239,11 @@ func texts(v scenario.Value) (all []string) {
 	return all
 }
 
-// submitted has the program with the models check each step's scenario, and gives the steps, with the program's
-// version.
-func (p *pipeline) submitted(c *app.Call) (steps []fleet.SubmittedStep, version string, err error) {
+// submitted has the program with the models check each step's scenario, and gives the steps.
+func (p *pipeline) submitted(c *app.Call) (steps []fleet.SubmittedStep, err error) {
 	for _, f := range scenarioFlags() {
 		if name := f.Names()[0]; c.IsSet(name) {
-			return nil, "", app.Usage("--%s: found it with a file of steps, want %s: in the steps there", name, name)
+			return nil, app.Usage("--%s: found it with a file of steps, want %s: in the steps there", name, name)
 		}
 	}
 	var errs []error
@@ -252,10 +251,10 @@ func (p *pipeline) submitted(c *app.Call) (steps []fleet.SubmittedStep, version 
 		s := &p.steps[i]
 		checked, err := checkScenario(c, p.flagsOf(s), p.begins(s).file)
 		if err != nil && !app.IsUsage(err) {
-			return nil, "", err
+			return nil, err
 		}
 		if err == nil {
-			version, err = checked.Version, s.take(checked)
+			err = s.take(checked)
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: step %s: %w", p.file, s.Name, err))
@@ -271,9 +270,9 @@ func (p *pipeline) submitted(c *app.Call) (steps []fleet.SubmittedStep, version 
 		errs = append(errs, p.checkSteps(all))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return nil, "", app.Usage("%v", err)
+		return nil, app.Usage("%v", err)
 	}
-	return steps, version, nil
+	return steps, nil
 }
 
 // begins is the step with the run that a step goes on from, or the step itself.

@@ -322,12 +322,28 @@ func countOf(e *fleet.Experiment, step int) int {
 // mergeBy has the program put the parts together, and gives its exit status.
 func mergeBy(ctx context.Context, c *app.Call, program string, args []string) (status int, err error) {
 	cmd := exec.CommandContext(ctx, program, append([]string{"merge", "--called", "results"}, args...)...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = nil, c.Stdout, c.Stderr
+	out := &passing{w: c.Stdout}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = nil, out, c.Stderr
 	err = cmd.Run()
+	if out.err != nil { // the program only sees that nobody reads any more
+		return 0, out.err
+	}
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() >= 0 {
 		return exit.ExitCode(), nil
 	}
 	return 0, err
+}
+
+// passing keeps the error of a writer.
+type passing struct {
+	w   io.Writer
+	err error
+}
+
+// Write implements io.Writer.
+func (p *passing) Write(b []byte) (n int, err error) {
+	n, p.err = p.w.Write(b)
+	return n, p.err
 }
 
 // fetcher brings parts here that lie in a store; directories are read where they are.
@@ -346,17 +362,23 @@ func (f *fetcher) close() error {
 	return f.store.Close()
 }
 
-// fetch gives the directory with a piece's part.
+// fetch gives the directory with a piece's part, which was there when the piece had ended.
 func (f *fetcher) fetch(ctx context.Context, p fleet.PieceID, place string) (dir string, err error) {
-	if !strings.Contains(place, "://") {
-		return place, nil
+	if dir = place; strings.Contains(place, "://") {
+		from, err := f.open(ctx, place, p)
+		if err != nil {
+			return "", err
+		}
+		dir = filepath.Join(f.temp, p.String())
+		if err := copyBlobs(ctx, from, checkpoint.NewDir(dir)); err != nil {
+			return "", err
+		}
 	}
-	from, err := f.open(ctx, place, p)
-	if err != nil {
-		return "", err
+	if is, err := checkpoint.Begun(ctx, checkpoint.NewDir(dir)); err != nil || is {
+		return dir, err
 	}
-	dir = filepath.Join(f.temp, p.String())
-	return dir, copyBlobs(ctx, from, checkpoint.NewDir(dir))
+	return "", fmt.Errorf("it isn't in %s any more, where it was when the piece had ended: bring it back there, have "+
+		"this machine reach that place, or submit the experiment again", place)
 }
 
 // open opens the place of a part. Those in the group's store are reached over one connection.

@@ -227,6 +227,7 @@ func submissionOf(c *app.Call) (*fleet.Submission, error) {
 		return nil, err
 	}
 	s.User, s.Place, s.Labels, s.Priority = groupcall.Who(), place, labels, class
+	s.Version = app.Version() // that of agents; the program with the models is known by its digest
 	if name := c.String("name"); name != "" {
 		s.Name = name
 	}
@@ -246,7 +247,7 @@ func stepsOf(c *app.Call) (*fleet.Submission, error) {
 		}
 		if p != nil {
 			s.FailFast = p.failFast
-			s.Steps, s.Version, err = p.submitted(c)
+			s.Steps, err = p.submitted(c)
 			return s, err
 		}
 	}
@@ -255,7 +256,7 @@ func stepsOf(c *app.Call) (*fleet.Submission, error) {
 		return nil, err
 	}
 	base := filepath.Base(checked.File)
-	s.Name, s.Version = strings.TrimSuffix(base, filepath.Ext(base)), checked.Version
+	s.Name = strings.TrimSuffix(base, filepath.Ext(base))
 	s.Steps = []fleet.SubmittedStep{submittedStep(fleet.Step{Args: checked.Args}, checked)}
 	return s, nil
 }

@@ -121,7 +121,7 @@ func (s *Spec) check() error {
 		pieces += step.Count()
 	}
 	errs = append(errs, s.checkPipeline())
-	return errors.Join(append(errs, number("pieces (points × replications)", pieces, 0, MaxPieces))...)
+	return errors.Join(append(errs, number("pieces (points × replications)", pieces, 1, MaxPieces))...)
 }
 
 // Count is how many pieces an experiment has.

@@ -313,7 +313,7 @@ func (s *State) fits(m *machine, d *demand) (why string) {
 	case s.isDrained(m.Name):
 		return isDrained
 	case d.version != "" && m.Version != d.version:
-		return fmt.Sprintf("has the program %q", m.Version)
+		return fmt.Sprintf("has disco %q", m.Version)
 	}
 	why = ""
 	for key, value := range d.labels { // the first by name, so that it is always the same

@@ -229,7 +229,7 @@ func (s *State) lacks(t *step) string {
 		text += " with the labels " + strings.Join(labels, ",")
 	}
 	if e.Version != "" {
-		text += " and the program " + e.Version
+		text += " and disco " + e.Version
 	}
 	x := s.sumsBut(t, nil)
 	return bounded(fmt.Sprintf("%s; such a machine has %d at most, and those whose agents take runs over several "+
@@ -359,6 +359,9 @@ func (s *State) Why(id string, at PieceID) string {
 	}
 	fmt.Fprintf(&text, "piece %v of %s wants %s; the least score is taken: load - warm - checkpoint + slow\n",
 		at, id, table.Plural(t.gang(), "server"))
+	if s.capacity(t) < t.gang() {
+		fmt.Fprintln(&text, s.lacks(t))
+	}
 	if s.head != nil {
 		fmt.Fprintf(&text, "step %d of %s has reserved what becomes free\n", s.head.step.number,
 			s.head.step.experiment.ID)

@@ -242,7 +242,7 @@ func TestNeverFits(t *testing.T) {
 	b.decide(0)
 	b.decide(time.Hour)
 	if x := b.experiments["e"].standing; x.Ended || x.Reason != "a gang of step 0 wants 5 servers with the labels "+
-		"rack=a and the program v1; such a machine has 0 at most, and those whose agents take runs over several "+
+		"rack=a and disco v1; such a machine has 0 at most, and those whose agents take runs over several "+
 		"machines (--listen) have 0 together" {
 		t.Errorf("found %+v", x) // nobody knows which machines will come
 	}
@@ -342,7 +342,7 @@ piece 0.0.1 of e wants 1 server; the least score is taken: load - warm - checkpo
 m0                   1 of 2 servers free, score 0 = 50 - 20 - 30 + 0
 m1                   2 of 2 servers free, score 0 = 0 - 0 - 0 + 0; at fault: taken where no other will do
 m2                   no: is drained
-m3                   no: has the program "v2"
+m3                   no: has disco "v2"
 `
 	if got := b.Why("e", PieceID{0, 0, 1}); got != want {
 		t.Errorf("found:\n%swant:\n%s", got, want)

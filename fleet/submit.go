@@ -20,7 +20,7 @@ type Submission struct {
 	Key      string // idempotency key: one key, one experiment, however often it is submitted
 	Name     string
 	User     string // where the store knows who submits, that user does
-	Version  string // of the program that is to simulate it
+	Version  string // of the agents that are to have it simulated: a program with models is known by its digest
 	Place    string // as in Spec
 	Labels   map[string]string
 	Limits   Limits

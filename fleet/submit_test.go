@@ -330,7 +330,7 @@ func TestBadSubmissions(t *testing.T) {
 			"place: found a tab"}},
 		{func(s *Submission) { s.Steps[0].Replications = MaxPieces + 1 }, []string{"replications: found 1000001"}},
 		{func(s *Submission) { s.Steps[0].Points = make([][]string, 2); s.Steps[0].Replications = MaxPieces },
-			[]string{"found 2000000, want 0 to 1000000"}},
+			[]string{"found 2000000, want 1 to 1000000"}},
 		{func(s *Submission) { s.Steps[0].Workers = 0 }, []string{"workers: found 0"}},
 		{func(s *Submission) { s.Steps[0].Scenario = make([]byte, MaxText+1) }, []string{"found 8388609 bytes"}},
 		{func(s *Submission) { s.Steps = nil }, []string{"steps: found 0, want 1 to 100"}},

@@ -407,8 +407,9 @@ func TestResults(t *testing.T) {
 		t.Fatalf("%+v, %+v", table, local)
 	}
 	same(t, filepath.Join(dir, "local.json"), filepath.Join(dir, "sweep.json"))
-	if wrong := runs(t, "results", id, "--store", h.url, "--program", self, "--columns", "nosuch", "--json",
-		filepath.Join(dir, "wrong.json")); wrong.status != 2 || !strings.Contains(wrong.stderr, ": results: --columns: ") {
+	wrong := runs(t, "results", id, "--store", h.url, "--program", self, "--columns", "nosuch", "--json",
+		filepath.Join(dir, "wrong.json"))
+	if wrong.status != 2 || !strings.Contains(wrong.stderr, ": results: --columns: ") {
 		t.Errorf("%+v", wrong)
 	}
 	if none := runs(t, "results", "nosuch", "--store", h.url, "--program", self); none.status != 2 ||

@@ -151,7 +151,7 @@ func TestVersions(t *testing.T) {
 func (h *byHand) waitsForProgram(b *build, id string) {
 	h.Helper()
 	if out, status := b.run("show", id, "--why", "0.0.0", "--store", h.url); status != 0 ||
-		strings.Count(out, `no: has the program "v9.0.`) != 2 {
+		strings.Count(out, `no: has disco "v9.0.`) != 2 {
 		h.Errorf("found %d, %s, want that both machines have another program", status, out)
 	}
 	b.agent("h3", "--mixed-builds")

@@ -5,8 +5,15 @@ package checkpoint
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 )
+
+// Begun reports whether a run has begun to write its checkpoints there.
+func Begun(ctx context.Context, b Blobs) (bool, error) {
+	blobs, err := b.List(ctx, "")
+	return slices.ContainsFunc(blobs, func(blob Blob) bool { return blob.Name == runName }), err
+}
 
 // newWait is how long Create waits for the run.json of a run that has the lock.
 const newWait = 5 * time.Second

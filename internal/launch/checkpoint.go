@@ -47,6 +47,7 @@ type Checkpoints struct {
 	Failed     int     // that were made, and couldn't be written, and EndsLost
 	TooLarge   int     // of them: they would have written more than they may
 	EndsLost   int     // ends of replications that couldn't be saved
+	Lost       error   // why the first of them couldn't
 	Skipped    int     // that weren't made, because the one before was still being written
 	Last       float64 // epoch of the last safe one
 	Pause      float64 // seconds during which all workers stood still, in all

@@ -3,6 +3,7 @@
 package launch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -401,7 +402,9 @@ func (ws *workerSet) endCheckpoints(ctx context.Context, res *result) error {
 		return err
 	}
 	if err := ws.saveEnd(ctx, res); err != nil {
-		ws.checkpointing.store.count(func(c *Checkpoints) { c.Failed, c.EndsLost = c.Failed+1, c.EndsLost+1 })
+		ws.checkpointing.store.count(func(c *Checkpoints) {
+			c.Failed, c.EndsLost, c.Lost = c.Failed+1, c.EndsLost+1, cmp.Or(c.Lost, err)
+		})
 		ws.launch.note(fmt.Sprintf("the end of replication %d couldn't be saved: %v", res.Index, err))
 	}
 	res.hashes = nil

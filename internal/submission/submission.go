@@ -41,7 +41,6 @@ const (
 // Submission is a scenario, checked at each point.
 type Submission struct {
 	File         string     `json:"file"` // the scenario's, as it was named
-	Version      string     `json:"version"`
 	Args         []string   `json:"args"` // of run
 	Sweep        []string   `json:"sweep"`
 	Points       [][]string `json:"points"`            // settings KEY=VALUE

@@ -13,7 +13,7 @@ import (
 // What was written is read again, and what isn't whole is an error.
 func TestReadWrite(t *testing.T) {
 	dir := t.TempDir()
-	s := &Submission{File: "shop.yml", Version: "v1", Args: []string{"--set", "a=\"x\\ny\""},
+	s := &Submission{File: "shop.yml", Args: []string{"--set", "a=\"x\\ny\""},
 		Points: [][]string{{"b=1"}}, Replications: 3, Workers: 2, Files: []string{"net.gml", "below/empty"},
 		Text: []byte("model: x\n"), Attached: [][]byte{[]byte("graph"), {}}}
 	if err := Write(dir, s); err != nil {

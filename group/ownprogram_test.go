@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package group
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/disco-sim/disco/app"
+	"github.com/disco-sim/disco/fleet"
+)
+
+// TestOwnProgram: experiments of a program with models of one's own, whose version says nothing about disco's, are
+// simulated by agents that have the same program, and by no others; results are those of its own run.
+func TestOwnProgram(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds another module")
+	}
+	own := filepath.Join(t.TempDir(), "mymodel")
+	build := exec.Command("go", "build", "-buildvcs=false", "-ldflags",
+		"-X github.com/disco-sim/disco/app.version=mine", "-o", own, ".")
+	build.Dir = "../examples/mymodel"
+	build.Env = append(os.Environ(), "GOFLAGS=-mod=readonly -trimpath", "GOWORK=off")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	h := openByHand(t)
+	h.must(os.Symlink(selfProgram(t), filepath.Join(filepath.Dir(own), "disco-group")))
+	h.agent("h1", own)
+	h.agent("h2", selfProgram(t))
+	file, err := filepath.Abs("../examples/mymodel/office.yml")
+	h.must(err)
+	r := runs(t, "submit", file, "--replications", "3", "--store", h.url, "--program", own)
+	words := strings.Fields(r.stdout)
+	if r.status != 0 || len(words) == 0 {
+		t.Fatalf("%+v", r)
+	}
+	id := words[len(words)-1]
+	if e := h.ends(id); e.Status() != fleet.StatusFinished {
+		t.Fatalf("found %+v", e.Standing)
+	}
+	pieces, _, err := h.client.Pieces(h.ctx, id)
+	h.must(err)
+	for at, p := range pieces {
+		if p.Gang[0].Member != "h1" {
+			t.Errorf("piece %v was simulated at %s", at, p.Gang[0].Member)
+		}
+	}
+	local, merged := filepath.Join(t.TempDir(), "local.json"), filepath.Join(t.TempDir(), "merged.json")
+	run := exec.Command(own, "run", file, "--replications", "3", "--json", local)
+	if out, err := run.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if r := runs(t, "results", id, "--store", h.url, "--json", merged, "--program", own); r.status != 0 {
+		t.Fatalf("%+v", r)
+	}
+	same(t, local, merged)
+}
+
+// TestLeaves: an agent that leaves in order, as for an upgrade, ends what it simulates, which goes on elsewhere though
+// there is one attempt only.
+func TestLeaves(t *testing.T) {
+	h := openByHand(t)
+	first := h.agent("h1", selfProgram(t))
+	file := filepath.Join(t.TempDir(), "long.yml")
+	h.must(os.WriteFile(file, []byte(movingText), 0o600))
+	r := runs(t, "submit", file, "--horizon", "200000", "--attempts", "1", "--store", h.url, "--program",
+		selfProgram(t))
+	words := strings.Fields(r.stdout)
+	if r.status != 0 || len(words) == 0 {
+		t.Fatalf("%+v", r)
+	}
+	id := words[len(words)-1]
+	h.runsAs(id, 1)
+	first.end()
+	h.agent("h2", selfProgram(t))
+	h.runsAs(id, 2)
+	if r := runs(t, "show", id, "--store", h.url, "--why", "0.0.0"); !strings.Contains(r.stdout,
+		"attempt 1 ended: left") {
+		t.Errorf("found %s", r.stdout)
+	}
+	if r := runs(t, "cancel", id, "--store", h.url); r.status != 0 {
+		t.Errorf("%+v", r)
+	}
+	h.ends(id)
+}
+
+// runsAs waits until the first piece of an experiment runs, in that attempt.
+func (h *byHand) runsAs(id string, attempt int) {
+	h.Helper()
+	for {
+		p, err := h.client.Piece(h.ctx, id, fleet.PieceID{})
+		if h.must(err); p.State == fleet.Running && p.Attempt == attempt {
+			return
+		}
+		if p.State.Ended() || p.Attempt > attempt {
+			h.Fatalf("found %+v", p.Piece)
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-h.ctx.Done():
+			h.Fatalf("attempt %d doesn't run: %+v", attempt, p.Piece)
+		}
+	}
+}
+
+// TestResultsGone: results that were removed from their place are told as such, and output that can't be written is an
+// error that says why.
+func TestResultsGone(t *testing.T) {
+	h := openByHand(t)
+	h.leads()
+	h.agent("h1", selfProgram(t))
+	place := filepath.Join(t.TempDir(), "place")
+	id := h.submit(movingText, place, 1, "", []string{"tokens=3"})
+	h.finish(id, fleet.PieceID{}, "h1")
+	results := []string{"results", id, "--store", h.url, "--program", selfProgram(t)}
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	h.must(err)
+	cmd, _, stderr := command(results...)
+	cmd.Stdout = full
+	if err := cmd.Run(); cmd.ProcessState.ExitCode() != app.ExitFailed ||
+		!strings.Contains(stderr.String(), "standard output can't be written: ") ||
+		!strings.Contains(stderr.String(), syscall.ENOSPC.Error()) {
+		t.Errorf("found %v, %s", err, stderr)
+	}
+	h.must(full.Close())
+	h.must(os.Rename(place, place+"-elsewhere"))
+	if r := runs(t, results...); r.status != app.ExitFailed ||
+		!strings.Contains(r.stderr, "the part of piece 0.0.0: it isn't in "+place) {
+		t.Errorf("%+v", r)
+	}
+	if _, err := os.Stat(place); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the place was made anew: %v", err)
+	}
+}
