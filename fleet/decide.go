@@ -260,6 +260,10 @@ func (s *State) ends(p *piece) bool {
 		return false // it is being ended, and tried again, anyway
 	default:
 		err := r.Error
+		if err == nil && r.State == Canceled {
+			err = &Error{Where: p.report.Member, Type: ErrorLeft, Message: "its agent was told to leave, and has " +
+				"ended the attempt, at a checkpoint where one could be made: it is tried elsewhere, or there again"}
+		}
 		if err == nil {
 			err = &Error{Where: p.report.Member, Type: ErrorMachine,
 				Message: fmt.Sprintf("the attempt was %v there, and nobody had asked for that", r.State)}
@@ -292,12 +296,16 @@ func (s *State) faulty(p *piece, where string) string {
 	return p.Gang[0].Member
 }
 
-// hold ends an attempt, which machines are at fault with. One that a machine refused is spared: nothing was tried. So
-// is one for which the machine has too little memory, as long as others are there that haven't been tried.
+// hold ends an attempt, which machines are at fault with. One that a machine refused is spared, since nothing was
+// tried, and so is one of which an agent has left in order. So is one for which the machine has too little memory, as
+// long as others are there that haven't been tried.
 func (s *State) hold(p *piece, err Error, machines []string, takes *ReportAt) {
 	to := p.Piece
 	to.State, to.Error, to.Fault = Held, &err, slices.Clone(p.Fault)
-	if err.Type == ErrorRefused {
+	if err.Type == ErrorMachine && s.haveLeft(machines) {
+		err.Type = ErrorLeft
+	}
+	if err.isSpared() {
 		to.Spared++
 		machines = nil
 	}
@@ -311,6 +319,15 @@ func (s *State) hold(p *piece, err Error, machines []string, takes *ReportAt) {
 		to.Spared++
 	}
 	s.move(p, to, takes)
+}
+
+// haveLeft tells whether all of some machines leave in order, or have done so: an attempt that ends by that isn't at
+// fault, nor are they.
+func (s *State) haveLeft(machines []string) bool {
+	return len(machines) > 0 && !slices.ContainsFunc(machines, func(name string) bool {
+		m := s.machines[name]
+		return m == nil || !m.left
+	})
 }
 
 // faultsMax bounds the machines that a piece isn't tried at.

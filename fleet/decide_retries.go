@@ -27,7 +27,7 @@ type retries struct {
 // retried tells whether another attempt at a piece that waits is one that nobody has asked for: the last one has
 // failed, or was refused.
 func (p *piece) retried() bool {
-	return p.Error != nil && (p.Error.Type == ErrorRefused || p.Attempt > p.Spared)
+	return p.Error != nil && (p.Error.isSpared() || p.Attempt > p.Spared)
 }
 
 // inherit takes over the budget of an earlier state of the same leader, which has read everything anew.

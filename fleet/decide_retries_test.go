@@ -3,9 +3,12 @@
 package fleet
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/disco-sim/disco/cluster"
 )
 
 // triedAgain is how many pieces of an experiment have a second attempt.
@@ -111,5 +114,60 @@ func TestRetriesLarge(t *testing.T) {
 	}
 	if len(b.retries.lines) > 0 || b.retries.budget.Wait(b.at) > 0 {
 		t.Errorf("found %d in line behind a cancellation", len(b.retries.lines["ann"]))
+	}
+}
+
+// TestLeft: attempts that were ended since their agent left don't count, however many they are, and no machine is at
+// fault with them.
+func TestLeft(t *testing.T) {
+	b := newBench(t, 1, 1, Rules{})
+	b.submit("e", 1, 1, func(s *Spec) { s.Limits.Attempts = 1 })
+	for try := range 5 {
+		b.run()
+		b.want("e", 0, Running)
+		b.report("e", 0, Report{State: Canceled})
+		b.be("m0-0", cluster.Available, nil)
+		b.decide(time.Second)
+		p := b.piece("e", 0)
+		if p.Error == nil || p.Error.Type != ErrorLeft || p.Spared != try+1 || len(p.Fault) != 0 {
+			t.Fatalf("behind attempt %d: found %+v", try+1, p.Piece)
+		}
+		b.decide(retriesIn)
+	}
+	b.run()
+	b.report("e", 0, Report{State: Finished, Kept: &Kept{Hash: "h"}})
+	b.run()
+	b.want("e", 0, Finished)
+}
+
+// TestGangLeft: it is the same where another machine of a gang leaves, which is seen by its server, or told by the run.
+// One that goes without a word is at fault.
+func TestGangLeft(t *testing.T) {
+	for _, c := range []struct {
+		leaves, told bool
+		kind, fault  string
+	}{{true, false, ErrorLeft, "[]"}, {true, true, ErrorLeft, "[]"}, {false, false, ErrorMachine, "[m1]"},
+		{false, true, ErrorMachine, "[m1]"}} {
+		b := newBench(t, 2, 1, Rules{})
+		b.submit("e", 1, 2)
+		b.run()
+		b.want("e", 0, Running)
+		members := b.members()
+		if c.leaves {
+			members[1].Status = cluster.Leaving
+			b.PutMembers(members, nil)
+		}
+		b.decide(0)
+		b.DropServer("m1-0")
+		b.PutMembers(members[:1], nil)
+		if c.told {
+			b.report("e", 0, Report{State: Held, Error: &Error{Type: ErrorMachine, Where: "m1", Message: "m"}})
+		}
+		b.decide(0)
+		b.decide(b.rules.Settle)
+		p := b.piece("e", 0)
+		if p.Error == nil || p.Error.Type != c.kind || fmt.Sprint(p.Fault) != c.fault || p.Spared != b2i(c.leaves) {
+			t.Errorf("%+v: found %+v, %+v", c, p.Error, p.Piece)
+		}
 	}
 }

@@ -236,7 +236,7 @@ func TestEnds(t *testing.T) {
 		{"a model's error", Report{State: Failed, Error: model}, Failed, "[]"},
 		{"a failure of a machine", Report{State: Failed, Error: machine}, Waiting, "[m1]"},
 		{"a process was killed", Report{State: Held, Error: machine}, Waiting, "[m1]"},
-		{"given up, and nobody asked", Report{State: Canceled}, Waiting, "[m0]"},
+		{"its agent has left", Report{State: Canceled}, Waiting, "[]"},
 		{"progress", Report{State: Running}, Running, "[]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

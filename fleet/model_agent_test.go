@@ -388,7 +388,7 @@ func (r *run) end(x Report) {
 	}
 	r.ending = true
 	var err error
-	if x.State != Finished {
+	if x.Error != nil {
 		err = errors.New(x.Error.Message)
 	}
 	r.report(x, func() {

@@ -68,13 +68,22 @@ func (w *world) moved(m *Move) {
 	}
 }
 
-// spared checks that an attempt doesn't count, for scarce memory, once for each machine at most.
+// spared checks which attempts don't count: one that was ended since the agent left, and one for which memory was
+// scarce, once for each machine at most.
 func (w *world) spared(m *Move, piece string, was *Piece) {
-	if !m.To.Error.Scarce || m.To.Spared == was.Spared {
+	e := m.To.Error
+	if e.Type == ErrorLeft && (m.Takes == nil || m.Takes.Report.State != Canceled || m.To.Spared != was.Spared+1) {
+		w.violated(7, "%s was ended as one whose agent has left: %+v", piece, m.Takes)
+	}
+	if m.To.Spared == was.Spared || !e.Scarce && e.Type != ErrorLeft {
 		return
 	}
-	w.tally.scarce++
-	if w.tries[piece]--; len(m.To.Fault) != len(was.Fault)+1 {
+	w.tries[piece]--
+	if e.Type == ErrorLeft {
+		w.tally.gone++
+		return
+	}
+	if w.tally.scarce++; len(m.To.Fault) != len(was.Fault)+1 {
 		w.violated(7, "%s is spared for scarce memory, and no machine is at fault that wasn't: %v", piece, m.To.Fault)
 	}
 }

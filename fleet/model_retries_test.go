@@ -42,7 +42,7 @@ func (w *world) budgeted(m *Move, piece string) {
 		return
 	}
 	was := m.Was
-	if was.Error == nil || was.Error.Type != ErrorRefused && was.Attempt == was.Spared {
+	if was.Error == nil || !was.Error.isSpared() && was.Attempt == was.Spared {
 		return // people have asked for it, or it was paused
 	}
 	w.again[token]++

@@ -74,7 +74,7 @@ type tally struct {
 	notes, extended, silenced, left int // of deadlines
 	parted                          int // runs that have ended since two of their machines were cut off from each other
 	again, waited                   int // attempts that were tried again, and decisions at which some waited for that
-	scarce                          int // attempts that didn't count, since memory was scarce
+	scarce, gone                    int // attempts that didn't count, since memory was scarce, or an agent left
 }
 
 const quietAt = 120 // seconds from which on there are no more faults
@@ -324,7 +324,11 @@ func (w *world) fault() {
 		h.jumps += time.Duration(w.between(0, 300) * 1e9)
 	case 5:
 		for _, sl := range h.slots {
-			if sl.run != nil {
+			switch {
+			case sl.run == nil:
+			case w.seed%6 == 5: // its agent is told to leave
+				sl.run.end(Report{State: Canceled})
+			default:
 				sl.run.crash()
 			}
 		}
@@ -396,9 +400,9 @@ func TestSchedules(t *testing.T) {
 		t.Error("no schedule has a run of which two machines are cut off from each other")
 	}
 	t.Logf("%d attempts tried again, and %d decisions at which some had to wait for that", sum.again, sum.waited)
-	t.Logf("%d attempts didn't count, since memory was scarce", sum.scarce)
-	if count >= 100 && sum.scarce == 0 {
-		t.Error("no schedule has an attempt that doesn't count since memory was scarce")
+	t.Logf("%d attempts didn't count, since memory was scarce, and %d, since an agent left", sum.scarce, sum.gone)
+	if count >= 100 && min(sum.scarce, sum.gone) == 0 {
+		t.Error("no schedule has an attempt that doesn't count since memory was scarce, or an agent left")
 	}
 	if count >= 100 && sum.waited == 0 {
 		t.Error("no schedule has an attempt that waits for the budget")

@@ -144,6 +144,7 @@ const (
 	ErrorMachine  = "machine"  // a process was killed, a machine went, a disk was full
 	ErrorDeadline = "deadline" // it took longer than it may
 	ErrorRefused  = "refused"  // its machine starts nothing now: it wasn't tried, and doesn't count
+	ErrorLeft     = "left"     // its agent has left in order: the attempt was ended, and doesn't count
 	ErrorFit      = "fit"      // no machine will ever do
 	ErrorCanceled = "canceled"
 	ErrorEnough   = "enough" // there are enough replications before it
@@ -151,6 +152,9 @@ const (
 	ErrorRequire    = "require"    // a step's results aren't as they must be: final
 	ErrorDependency = "dependency" // a step that it waits for has failed
 )
+
+// isSpared tells whether an attempt that has ended so doesn't count: that says nothing of what was to be tried.
+func (e *Error) isSpared() bool { return e.Type == ErrorRefused || e.Type == ErrorLeft }
 
 // Final tells whether another try would end so again.
 func (e *Error) Final() bool { return e.Type == ErrorModel || e.Type == ErrorRequire }

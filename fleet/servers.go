@@ -43,6 +43,7 @@ func (s *State) putMember(now *cluster.Member) {
 		was.Address == now.Address && slices.Equal(was.Roles, now.Roles) && maps.Equal(was.Labels, now.Labels) {
 		return // the rest is nothing that is decided by
 	}
+	m.left = now.Status == cluster.Leaving || now.Status == cluster.Down && m.left
 	m.Member, m.joins = *now, ""
 	if m.together() {
 		m.joins = m.build()

@@ -163,6 +163,7 @@ type machine struct {
 	number   int       // of this one, in the order in which they were told
 	changes  uint64    // of what the leader was told of it: it isn't what a demand knows
 	joins    string    // what those of a gang have in common; "": it has a part of none with others
+	left     bool      // it leaves in order, or has done so
 	servers  []*server // by name
 	here     int       // of them: those that can be used
 	free     int
