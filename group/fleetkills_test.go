@@ -143,7 +143,7 @@ func (x *underKills) submitSeed(text string, seed uint64, replications int) stri
 		User: "me", Version: app.Version(), Priority: fleet.Normal,
 		Limits: fleet.Limits{Attempts: 1000}, // what is killed again and again isn't at fault
 		Steps: []fleet.SubmittedStep{{
-			Step: fleet.Step{File: "tiny.yml", Args: []string{"--seed", fmt.Sprint(seed)},
+			Step: fleet.Step{File: filepath.Join(x.dir, "tiny.yml"), Args: []string{"--seed", fmt.Sprint(seed)},
 				Points: [][]string{{"tokens=3"}}, Replications: replications, Workers: 2},
 			Scenario: []byte(text)}}})
 	x.must(err)

@@ -169,7 +169,7 @@ func (h *byHand) comparesGang(id, text, self string) {
 	if r := runs(h.T, "run", file, "--seed", "3", "--set", "tokens=3", "--json", local); r.status != 0 {
 		h.Fatalf("%+v", r)
 	}
-	same(h.T, local, fromFleet)
+	sameElsewhere(h.T, file, local, fromFleet)
 }
 
 // TestCauseOfRefusal: machines that can't be joined are at fault, and not the model: who has begun the run may try
