@@ -16,7 +16,7 @@ import (
 )
 
 // notResumed are the flags of a run that belong to the run, not to how it goes on.
-var notResumed = []string{"seed", "compare", "print", "until", "external-record", "external-from"}
+var notResumed = []string{"seed", "compare", "print", "until", "external-record", "external-from", endsFlag}
 
 // partsOfVariant is said of --only where a run goes on as it was.
 const partsOfVariant = "--only: found it without --set, --sweep or --replications, want it with one of them and " +
@@ -95,6 +95,11 @@ func (p *program) resume(c *cli.Context, dir string) (err error) {
 	}
 	if err := s.repo.Lock(c.Context); err != nil {
 		return err
+	}
+	if s.config.EndsOnly = s.repo.Run().EndsOnly; s.config.EndsOnly {
+		if err := v.endsAlone("--" + endsFlag + ", when it was begun"); err != nil {
+			return err
+		}
 	}
 	if err := cmp.Or(o.resumeRun(c.Context, s.repo, at), o.checkFiles()); err != nil {
 		return err

@@ -252,7 +252,9 @@ func (p *program) underSignals(o *order, doc *scenario.Document, screen *screen)
 	defer signals.close()
 	o.config.Stop = signals.stop
 	if o.saving != nil {
-		o.saving.config.Now = signals.asked
+		if !o.saving.config.EndsOnly {
+			o.saving.config.Now = signals.asked
+		}
 		o.config.Checkpoint = &o.saving.config
 	}
 	if o.seen, err = p.beginLive(o, screen); err != nil {

@@ -43,6 +43,9 @@ func checkpointFlags() []cli.Flag {
 			"one at this simulated time, `SECONDS[=LABEL]`; one with a label stays; may be given several times"},
 		textFlag(groupCheckpoints, "checkpoint-most", "any", "leave one out that would write more than `BYTES`; the "+
 			"end of a replication is kept in any case"),
+		&cli.BoolFlag{Category: groupCheckpoints, Name: endsFlag, DisableDefaultText: true, Usage: "keep no " +
+			"checkpoints there, but the end of each replication: also of a model that can't be saved. resume begins " +
+			"anew what hasn't ended"},
 		textFlag(groupCheckpoints, "keep", fmt.Sprint(keepDefault),
 			"`N` newest checkpoints of each replication stay, beside those with a label"),
 		&cli.BoolFlag{Category: groupCheckpoints, Name: "replayable", DisableDefaultText: true, Usage: "keep a " +
@@ -53,6 +56,8 @@ func checkpointFlags() []cli.Flag {
 			"checkpoint, or to the begin, with what is left, at most `N` times"),
 	}
 }
+
+const endsFlag = "checkpoint-ends"
 
 // saving is what is to be done about checkpoints.
 type saving struct {
@@ -71,6 +76,9 @@ func (v *values) saving(resumes string) *saving {
 	s.config = launch.Checkpoint{Every: v.seconds("checkpoint-every"), At: v.epochs("checkpoint-at"),
 		Wall: v.duration("checkpoint", wallLeast), Keep: v.integer("keep", keepDefault, 1, keepMax)}
 	s.most = v.size("checkpoint-most", 1, math.MaxInt, false)
+	if s.config.EndsOnly = v.c.Bool(endsFlag); s.config.EndsOnly {
+		v.errs = append(v.errs, v.endsAlone("--"+endsFlag))
+	}
 	if !v.c.IsSet("checkpoint") {
 		s.config.Wall = 0
 	} else if s.config.Wall < wallLeast {
@@ -83,6 +91,16 @@ func (v *values) saving(resumes string) *saving {
 		if name := f.Names()[0]; v.c.IsSet(name) && name != "checkpoint-to" && name != "recover" &&
 			name != "external-sync" {
 			v.errs = append(v.errs, usage("--%s has no meaning without --checkpoint-to DIR", name))
+		}
+	}
+	return nil
+}
+
+// endsAlone refuses flags about checkpoints where there are to be none, by what.
+func (v *values) endsAlone(what string) error {
+	for _, name := range []string{"checkpoint", "checkpoint-every", "checkpoint-at", "checkpoint-most", "keep"} {
+		if v.c.IsSet(name) {
+			return usage("--%s: found it where only ends of replications are kept (%s), want one of them", name, what)
 		}
 	}
 	return nil
@@ -272,7 +290,7 @@ func (o *order) storedRun(l *launch.Launch) (*checkpoint.Run, error) {
 		Replications: o.config.Replications, Horizon: l.Scenario().Horizon(), Graph: g.Digest(), Nodes: nodes,
 		Simprocs: int64(g.NumSimprocs()), GroupNodes: checkpoint.GroupNodes(nodes), Trace: o.config.Trace != "",
 		Series: o.config.Series, Records: o.records != nil,
-		Replayable: o.saving != nil && o.saving.replays}
+		Replayable: o.saving != nil && o.saving.replays, EndsOnly: o.saving != nil && o.saving.config.EndsOnly}
 	if only := o.config.Only; only != nil {
 		run.Only = &checkpoint.Only{First: only.First, Last: only.Last}
 	}

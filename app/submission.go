@@ -28,6 +28,7 @@ func (p *program) submissionCommand() *cli.Command {
 		Usage: "is what submit starts to check a scenario; no command for people",
 		Flags: append(flags, horizonFlag(), warmupFlag(), databaseFlag(),
 			&cli.StringSliceFlag{Name: exportFlag, Usage: "`FIGURE` that a step of a pipeline is to export"},
+			&cli.BoolFlag{Name: submission.Ends, Usage: "keep no checkpoints"},
 			&cli.StringFlag{Name: submission.Into, Usage: "an empty `FOLDER`"}),
 	}, func(c *cli.Context) error {
 		if c.String(submission.Into) == "" {
@@ -83,8 +84,15 @@ func (p *program) submission(c *cli.Context) (*submission.Submission, error) {
 		if i == 0 {
 			remark(p.stderr, l.Scenario())
 			s.Horizon = l.Scenario().Horizon()
-			if err := cmp.Or(o.checkKind(l.Scenario()), p.checkSaved(c.Context, o, l, point)); err != nil {
+			saves := false
+			if err = o.checkKind(l.Scenario()); err == nil && !c.Bool(submission.Ends) {
+				saves, err = p.checkSaved(c.Context, o, l, point)
+			}
+			if err != nil {
 				return nil, err
+			}
+			if !saves {
+				s.Args = append(s.Args, submission.EndsOnly)
 			}
 		}
 		if err := addAttached(s, l.Attached()); err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -139,7 +140,7 @@ func TestSubmissionExports(t *testing.T) {
 	}
 }
 
-// A model whose handlers can't be saved is refused, with what run --checkpoint-to says; nothing of it stays.
+// Of a model whose handlers can't be saved only ends are kept, and people are told so; nothing of the try stays.
 func TestSubmissionNotSaved(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
@@ -148,13 +149,17 @@ func TestSubmissionNotSaved(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out, errs bytes.Buffer
-	status := Run([]string{"disco-run", submission.Command, "--" + submission.Into, t.TempDir(), file},
+	into := t.TempDir()
+	status := Run([]string{"disco-run", submission.Command, "--" + submission.Into, into, file},
 		strings.NewReader(""), &out, &errs, mute())
-	for _, want := range []string{"takes a model that can be saved",
+	for _, want := range []string{"what is lost of it begins anew",
 		"a/main: its handler, a app.muteHandler, can't be saved"} {
-		if status != ExitUsage || !strings.Contains(errs.String(), want) {
-			t.Errorf("exit status %d, want 2: %s, want %q", status, errs.String(), want)
+		if status != ExitOK || !strings.Contains(errs.String(), want) {
+			t.Errorf("exit status %d, want 0: %s, want %q", status, errs.String(), want)
 		}
+	}
+	if s, err := submission.Read(into); err != nil || !slices.Contains(s.Args, submission.EndsOnly) {
+		t.Errorf("found %+v, %v", s, err)
 	}
 	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
 		t.Errorf("found %v, %v left behind", left, err)

@@ -20,19 +20,35 @@ import (
 // simulated.
 const savedNodesMost = 100_000
 
-// checkSaved refuses a scenario whose handlers can't be saved, as a run with --checkpoint-to does, and by that: it is
-// begun, and ended before anything is simulated.
-func (p *program) checkSaved(ctx context.Context, o *order, l *launch.Launch, point sweep.Point) (err error) {
+// checkSaved finds out whether the handlers of a scenario can be saved, as a run with --checkpoint-to does, and by
+// that: it is begun, and ended before anything is simulated. Of those that can't only ends are kept, and people are
+// told so.
+func (p *program) checkSaved(ctx context.Context, o *order, l *launch.Launch, point sweep.Point) (saves bool,
+	err error) {
 	if l.Structure().NumNodes() > savedNodesMost {
-		return nil
+		return true, nil
 	}
+	unsaved := p.beginSaved(ctx, o, point, false)
+	if unsaved == nil || statusOf(unsaved) != ExitUsage {
+		return true, unsaved
+	}
+	if err := p.beginSaved(ctx, o, point, true); err != nil {
+		return false, err
+	}
+	fmt.Fprintf(p.stderr, "%s: this model can't be saved: what is lost of it begins anew, and no step can go on from "+
+		"a checkpoint of it: %v\n", p.name, unsaved)
+	return false, nil
+}
+
+// beginSaved begins a run that keeps checkpoints, or only ends, and ends it before anything is simulated.
+func (p *program) beginSaved(ctx context.Context, o *order, point sweep.Point, endsOnly bool) (err error) {
 	dir, err := os.MkdirTemp("", "disco-submit-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	of := *o
-	of.saving = &saving{address: filepath.Join(dir, "place"), config: launch.Checkpoint{Keep: 1}}
+	of.saving = &saving{address: filepath.Join(dir, "place"), config: launch.Checkpoint{Keep: 1, EndsOnly: endsOnly}}
 	end, err := of.saving.open(ctx, p)
 	if err != nil {
 		return err
@@ -56,12 +72,8 @@ func (p *program) checkSaved(ctx context.Context, o *order, l *launch.Launch, po
 	if err := of.saving.begin(ctx, &of, begun); err != nil {
 		return err
 	}
-	_, err = begun.Run(ctx)
-	if err == nil || ready.Load() {
+	if _, err = begun.Run(ctx); err == nil || ready.Load() {
 		return nil
 	}
-	if statusOf(err) == ExitUsage {
-		return usage("a result is kept as a part of a run, which takes a model that can be saved: %v", err)
-	}
-	return fmt.Errorf("whether the model can be saved: %w", err)
+	return err
 }

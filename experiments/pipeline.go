@@ -38,7 +38,7 @@ type stepFile struct {
 var (
 	pipelineFields = []string{"steps", "fail_fast"}
 	stepFields     = []string{"file", "after", "replications", "until", "figure", "workers", "set", "sweep", "seed",
-		"horizon", "warmup", "records", "checkpoint", "from", "export", "require", "priority"}
+		"horizon", "warmup", "records", endsFlag, "checkpoint", "from", "export", "require", "priority"}
 )
 
 // standIn is what an import is while a step's scenario is checked, before there are outputs: the first value of a key
@@ -171,6 +171,9 @@ func stepFrom(e scenario.Entry, dir string) (s stepFile) {
 	if f.Field("records").BoolOr(false) {
 		s.flags = append(s.flags, "--records")
 	}
+	if f.Field(endsFlag).BoolOr(false) {
+		s.flags = append(s.flags, "--"+submission.Ends)
+	}
 	s.After, s.set, s.Sweep = texts(f.Field("after")), texts(f.Field("set")), texts(f.Field("sweep"))
 	s.Require, s.Args = texts(f.Field("require")), append(s.Args, s.set...)
 	s.Until, s.Figures = texts(f.Field("until")), texts(f.Field("figure"))
@@ -210,7 +213,7 @@ func (s *stepFile) exported() (all []string) {
 func (s *stepFile) begin(f scenario.Section, dir string) {
 	s.From = f.Field("from").TextOr("")
 	if s.From != "" {
-		for _, name := range []string{"file", "seed", "horizon", "warmup", "records"} {
+		for _, name := range []string{"file", "seed", "horizon", "warmup", "records", endsFlag} {
 			if v := f.Field(name); v.Present() {
 				v.Refuse("it with from", "no "+name+": it is that of the run that it goes on from", "")
 			}
@@ -325,6 +328,9 @@ func (s *stepFile) take(checked *submission.Submission) error {
 	}
 	if s.checkpoint >= checked.Horizon && s.checkpoint > 0 {
 		return app.Usage("checkpoint: found %v s, want less than the horizon, %v s", s.checkpoint, checked.Horizon)
+	}
+	if s.checkpoint > 0 && slices.Contains(s.Args, submission.EndsOnly) {
+		return app.Usage("checkpoint: found %v s of a model that can't be saved, want one that can be", s.checkpoint)
 	}
 	if s.checkpoint > 0 {
 		flag, value := fleet.HandsOn(s.checkpoint)

@@ -46,8 +46,13 @@ func scenarioFlags() []cli.Flag {
 		&cli.StringFlag{Name: "workers", DefaultText: "1", Usage: "`N` servers for each replication"},
 		&cli.BoolFlag{Name: "records", DisableDefaultText: true, Usage: "record each request, packet, customer or " +
 			"order, for results --out"},
+		&cli.BoolFlag{Name: endsFlag, DisableDefaultText: true, Usage: "keep no checkpoints: of a model of which " +
+			"only a call shows that it can't be saved; where its setup does it is so anyway. What is lost begins anew"},
 	}
 }
+
+// endsFlag is a flag of submit, and a field of a step.
+const endsFlag = "checkpoint-ends"
 
 func submitCommand() app.Command {
 	return app.Command{
@@ -267,6 +272,8 @@ func scenarioArgs(c *app.Call) (args []string) {
 		name := f.Names()[0]
 		switch {
 		case !c.IsSet(name):
+		case name == endsFlag:
+			args = append(args, fmt.Sprintf("--%s=%v", submission.Ends, c.Bool(name)))
 		case name == "records":
 			args = append(args, "--records="+strconv.FormatBool(c.Bool(name)))
 		case name == "set" || name == "sweep" || name == "until" || name == "figure":

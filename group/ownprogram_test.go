@@ -15,6 +15,7 @@ import (
 
 	"github.com/disco-sim/disco/app"
 	"github.com/disco-sim/disco/fleet"
+	"github.com/disco-sim/disco/internal/launch/launchtest"
 )
 
 // TestOwnProgram: experiments of a program with models of one's own, whose version says nothing about disco's, are
@@ -90,6 +91,52 @@ func TestLeaves(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	h.ends(id)
+}
+
+// TestUnsavedModel: experiments of a model that can't be saved are simulated as others: who submits is told what that
+// means, what was paused or lost begins anew, and results are those of a run here.
+func TestUnsavedModel(t *testing.T) {
+	h := openByHand(t)
+	agent := h.agent("h1", selfProgram(t))
+	file := filepath.Join(t.TempDir(), "mute.yml")
+	text := launchtest.Scenario(6, 20_000, "{node: 1, at: 0, how: "+launchtest.Mute+"}")
+	h.must(os.WriteFile(file, []byte(text), 0o600))
+	r := runs(t, "submit", file, "--replications", "2", "--workers", "2", "--store", h.url, "--program",
+		selfProgram(t))
+	words := strings.Fields(r.stdout)
+	if r.status != 0 || len(words) == 0 || !strings.Contains(r.stderr, "what is lost of it begins anew") {
+		t.Fatalf("%+v", r)
+	}
+	id := words[len(words)-1]
+	steps := file + ".steps"
+	h.must(os.WriteFile(steps, []byte("steps:\n  a: {file: mute.yml, checkpoint: 1}\n  b: {from: a}\n"), 0o600))
+	r = runs(t, "submit", steps, "--store", h.url, "--program", selfProgram(t))
+	if r.status != app.ExitUsage || !strings.Contains(r.stderr, "found 1 s of a model that can't be saved") {
+		t.Errorf("%+v", r)
+	}
+	h.runsAs(id, 1)
+	if r := runs(t, "pause", id, "--store", h.url); r.status != 0 {
+		t.Fatalf("%+v", r)
+	}
+	h.awaits(id, "it stands still", func(e *fleet.Experiment) bool { return e.Standing.Pieces[fleet.Paused] > 0 })
+	if r := runs(t, "continue", id, "--store", h.url); r.status != 0 {
+		t.Fatalf("%+v", r)
+	}
+	h.runsAs(id, 1)
+	agent.kill()
+	h.tries = true
+	h.agent("h2", selfProgram(t))
+	if e := h.ends(id); e.Status() != fleet.StatusFinished {
+		t.Fatalf("found %+v", e.Standing)
+	}
+	local, merged := filepath.Join(t.TempDir(), "local.json"), filepath.Join(t.TempDir(), "merged.json")
+	if r := runs(t, "run", file, "--replications", "2", "--json", local); r.status != 0 {
+		t.Fatalf("%+v", r)
+	}
+	if r := runs(t, "results", id, "--store", h.url, "--json", merged, "--program", selfProgram(t)); r.status != 0 {
+		t.Fatalf("%+v", r)
+	}
+	same(t, local, merged)
 }
 
 // runsAs waits until the first piece of an experiment runs, in that attempt.

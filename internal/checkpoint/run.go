@@ -44,8 +44,9 @@ type Run struct {
 	Shards       int64      `json:"shards"`      // 0: nodes don't move
 	Replayable   bool       `json:"replayable"`
 	Trace        bool       `json:"trace"`
-	Series       bool       `json:"series,omitempty"`  // time series are recorded
-	Records      bool       `json:"records,omitempty"` // what handlers record is kept
+	Series       bool       `json:"series,omitempty"`    // time series are recorded
+	Records      bool       `json:"records,omitempty"`   // what handlers record is kept
+	EndsOnly     bool       `json:"ends_only,omitempty"` // there are ends of replications, and no checkpoints
 	Externals    bool       `json:"externals"`
 	Only         *Only      `json:"only,omitempty"` // nil: all replications
 	From         *From      `json:"from,omitempty"` // nil: it began at epoch 0

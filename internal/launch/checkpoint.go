@@ -31,6 +31,10 @@ type Checkpoint struct {
 	Wall  time.Duration
 	Now   <-chan struct{}
 
+	// EndsOnly has the ends of replications be saved, and nothing else: no checkpoint is made, so handlers needn't be
+	// node.Savers. What hasn't ended begins anew.
+	EndsOnly bool
+
 	Keep    int    // how many of each replication stay, beside those with a label: 1 or more
 	TempDir string // for what workers write on the way; it has room for one checkpoint
 }
@@ -70,6 +74,9 @@ func (c *Checkpoint) next(_ int, epoch float64) float64 {
 	}
 	return until
 }
+
+// saves tells whether the run makes checkpoints, and not only saves the ends of replications.
+func (cfg *Config) saves() bool { return cfg.Checkpoint != nil && !cfg.Checkpoint.EndsOnly }
 
 // labels are those of an epoch.
 func (c *Checkpoint) labels(epoch float64) (labels []string) {
@@ -139,7 +146,7 @@ func (l *Launch) openStore(ctx context.Context) (err error) {
 
 // groupNodes is Setup.GroupNodes.
 func (l *Launch) groupNodes() int {
-	if l.store == nil {
+	if l.store == nil || l.store.endsOnly() {
 		return 0
 	}
 	return int(l.store.repo.Run().GroupNodes)

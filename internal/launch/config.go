@@ -395,6 +395,9 @@ func (cfg *Config) checkCheckpoints() error {
 		return badConfig("checkpoint: found one every %v simulated seconds and every %v, of which %d stay; want 0 or "+
 			"more, and that 1 or more stay", c.Every, c.Wall, c.Keep)
 	}
+	if c := cfg.Checkpoint; c != nil && c.EndsOnly && (c.Every > 0 || c.Wall > 0 || len(c.At) > 0 || c.Now != nil) {
+		return badConfig("checkpoint-ends: found it with times of checkpoints, want one of them")
+	}
 	if cfg.Checkpoint == nil && cfg.Resume == nil {
 		return nil
 	}

@@ -142,7 +142,7 @@ func Prepare(cfg Config) (*Launch, error) {
 	if cfg.Replay != nil {
 		l.cfg.Legs = &Legs{Next: cfg.Replay.next}
 		cfg.Replay.setLevels(g)
-	} else if cfg.Checkpoint != nil {
+	} else if cfg.saves() {
 		l.cfg.Legs = &Legs{Next: cfg.Checkpoint.next}
 	}
 	if (cfg.Rebalance != nil || cfg.SoFar != nil) && l.cfg.Legs == nil {

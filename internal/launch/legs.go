@@ -162,7 +162,7 @@ func (ws *workerSet) nextLeg(ctx context.Context, r int, epoch float64, answers 
 // or results so far are made.
 func (ws *workerSet) savesAt(epoch float64) bool {
 	st := ws.launch.store
-	if ws.launch.cfg.Checkpoint == nil {
+	if !ws.launch.cfg.saves() {
 		return false
 	}
 	return st.wanted.Swap(false) || st.asked.Load() ||

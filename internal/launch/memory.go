@@ -232,7 +232,7 @@ func (m *memory) state(t *taken) (e *MemoryError, share float64) {
 	if e.Allowed {
 		share = memoryAllowed
 	}
-	if cfg.Checkpoint != nil {
+	if cfg.saves() {
 		e.Saving = int64(t.pending)*savedEntryBytes + min(int64(t.workers)*savingBytes, e.Limit/8)
 		expected := m.expected
 		if m.l.cfg.Machines != nil { // on all of them

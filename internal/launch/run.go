@@ -225,7 +225,7 @@ func (l *Launch) lead(ctx context.Context, sets []*workerSet, s *schedule) error
 		l.memory.begin(sets)
 		ticking.Go(func() { l.memory.watch(ctx, sets) })
 	}
-	if l.cfg.Checkpoint != nil {
+	if l.cfg.saves() {
 		ticking.Go(func() { l.store.wallClock(ctx, l.cfg.Legs) })
 		ticking.Go(func() { l.store.watch(ctx, l.timeouts.slowStore, l.note) })
 	}

@@ -156,10 +156,13 @@ func (st *store) scratch() string {
 	return st.dir
 }
 
+// endsOnly tells whether workers have nothing to do with it.
+func (st *store) endsOnly() bool { return st.cfg != nil && st.cfg.EndsOnly }
+
 // openFiles opens what workers write to and read from. Each is a file without a name.
 func (ws *workerSet) openFiles() error {
 	k := &ws.checkpointing
-	if k.store = ws.launch.store; k.store == nil {
+	if k.store = ws.launch.store; k.store == nil || k.store.endsOnly() {
 		return nil
 	}
 	dir := k.store.scratch()

@@ -53,7 +53,7 @@ func (ws *workerSet) startProcess(exe string, index int) error {
 // startWorker starts one, and begins to serve it.
 func (ws *workerSet) startWorker(index int, spec machine.Spec) error {
 	spec.Trace = ws.trace.Of(index)
-	if k := &ws.checkpointing; k.store != nil {
+	if k := &ws.checkpointing; k.spools != nil {
 		spec.Spool, spec.Restore = k.spools[index], k.restore[index]
 	}
 	w, err := ws.home.Start(index, spec)

@@ -154,7 +154,7 @@ func newSupervisor(cs *connections, boards boardReader, l *Launch) *supervisor {
 	return &supervisor{
 		conns: cs, boards: boards, timeouts: l.timeouts,
 		stop: l.stop(), configStop: l.cfg.Stop, note: l.note, onStep: l.onStep,
-		legs: l.cfg.Legs, saves: l.cfg.Checkpoint != nil,
+		legs: l.cfg.Legs, saves: l.cfg.saves(),
 		watchdog: newWatchdog(cs, boards, l),
 	}
 }

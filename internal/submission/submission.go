@@ -23,6 +23,10 @@ import (
 const (
 	Command = "submission"
 	Into    = "into"
+
+	// EndsOnly is among the arguments of a model that can't be saved; Ends is the flag that says so beforehand.
+	EndsOnly = "--checkpoint-ends"
+	Ends     = "ends"
 )
 
 // Bounds, which leave room for the submission's own.

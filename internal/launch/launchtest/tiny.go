@@ -58,6 +58,7 @@ const (
 	Goroutine = "goroutine" // another goroutine sends while the handler runs
 	Keep      = "keep"      // the handler reads what it got in an earlier call
 	Claim     = "claim"     // the process is killed while the handler sends
+	Mute      = "mute"      // its handler can't be saved
 
 	KeepWrite   = "keep-write"   // the handler writes into what it got in an earlier call
 	Write       = "write"        // the handler writes into what it gets
@@ -98,7 +99,7 @@ func load(doc *scenario.Document, opt scenario.Options) (scenario.Scenario, erro
 
 func hows() []string {
 	return append([]string{Panic, Fail, Exit, Kill, Stop, Hang, Slow, Print, Nan, Late, Zero, Load, Child, Flood, Alloc,
-		Goroutine, Keep, Claim, KeepWrite, Write, LateSend, PanicMake, PanicReport, Nil}, GarbleWhat...)
+		Goroutine, Keep, Claim, Mute, KeepWrite, Write, LateSend, PanicMake, PanicReport, Nil}, GarbleWhat...)
 }
 
 // Tiny is a loaded scenario.
@@ -218,6 +219,14 @@ func (h *handler) Handle(p *node.Simproc, events []node.Event) error {
 
 // StateVersion is that of State.
 func (h *handler) StateVersion() uint32 { return 1 }
+
+// CheckState implements node.StateChecker.
+func (h *handler) CheckState(*node.Simproc) error {
+	if h.troubled && h.tiny.how == Mute {
+		return errors.New("it is mute")
+	}
+	return nil
+}
 
 // AtState, where it isn't nil, is called when a node's state is saved or loaded. A test's process sets it at its begin.
 var AtState func(loading bool)
