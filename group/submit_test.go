@@ -101,7 +101,8 @@ func TestSubmitAndWishes(t *testing.T) {
 		step := e.Spec.Steps[0]
 		got := fmt.Sprintln(step.Args, step.Points, step.Sweep, step.Replications, step.Workers, step.File,
 			e.Spec.Name, e.Spec.Labels, e.Spec.Limits.Attempts, e.Spec.Limits.Total, e.Wish.Priority, e.Spec.Count())
-		want := "[--seed 16] [[horizon=5] [horizon=10]] [horizon=5,10] 3 2 moving.yml night map[rack:a] 2 1m0s low 6\n"
+		want := "[--seed 16] [[horizon=5] [horizon=10]] [horizon=5,10] 3 2 " + x.file +
+			" night map[rack:a] 2 1m0s low 6\n"
 		got = regexp.MustCompile("program:[0-9a-f]{16} ").ReplaceAllString(got, "")
 		if got != want {
 			t.Errorf("found %s", got)
