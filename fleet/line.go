@@ -140,7 +140,7 @@ func (s *State) sooner(a, b *turn) bool {
 // can be placed are out of the line then, until they are filed anew.
 func (s *State) placeLine(l *turns) {
 	s.pass++
-	mine := l == &s.line
+	mine, looked := l == &s.line, false // looked: there was something free when nothing has been placed since
 	for len(*l) > 0 && s.open > 0 {
 		best := (*l)[0]
 		for _, t := range *l {
@@ -155,9 +155,10 @@ func (s *State) placeLine(l *turns) {
 			s.unfile(e)
 		}
 		placed := s.placeOne(e)
-		if !placed && s.full() {
+		if !placed && !looked && s.full() {
 			break
 		}
+		looked = !placed
 		if !placed || !s.wants(e) {
 			continue
 		}
