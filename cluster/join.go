@@ -92,18 +92,10 @@ var errLifeOver = errors.New("the registration has ended")
 // taken, or the cluster has another format or, unless builds may be mixed, another version. ctx is for joining only.
 // The store stays open for as long as the member lasts: closing it ends the member as Leave does.
 func Join(ctx context.Context, store *metastore.Store, options Options) (*Membership, error) {
-	if options.Report == nil {
-		options.Report = func(error) {}
-	}
-	host, err := os.Hostname()
+	m, err := newMembership(store, options)
 	if err != nil {
-		return nil, fmt.Errorf("cluster: %w", err)
+		return nil, err
 	}
-	m := &Membership{store: store, options: options, up: make(chan struct{}), done: make(chan struct{}),
-		changed: make(chan struct{}, 1), left: make(chan struct{}), began: make(chan struct{}),
-		member: Member{Name: options.Name, Layout: Layout, Version: options.Version, Digest: options.Digest,
-			Address: options.Address, Host: host, Pid: os.Getpid(), Origin: origin(), Slots: options.Slots,
-			Roles: options.Roles, Labels: options.Labels}}
 	if err := m.register(ctx); err != nil {
 		m.absent()
 		return nil, fmt.Errorf("cluster: joining as %q: %w", options.Name, err)
@@ -127,6 +119,41 @@ func Join(ctx context.Context, store *metastore.Store, options Options) (*Member
 	return nil, errors.Join(fmt.Errorf("cluster: joining as %q: %w", options.Name, err), m.Leave(short))
 }
 
+// AwaitName returns once a member of these options could have its name, as far as others have it: nobody has, or only a
+// process that is no more. It waits for them, and fails, as Join does. It is for who has to begin something before
+// Join that would be in the way of the one who has the name; Join may still fail.
+func AwaitName(ctx context.Context, store *metastore.Store, options Options) error {
+	m, err := newMembership(store, options)
+	if err != nil {
+		return err
+	}
+	for w := (waiting{m: m, began: time.Now()}); ; {
+		if _, err = m.holder(ctx); err == nil || errors.Is(err, errLastGone) {
+			return nil
+		}
+		again, err := w.passes(ctx, err)
+		if !again {
+			return fmt.Errorf("cluster: joining as %q: %w", options.Name, err)
+		}
+	}
+}
+
+// newMembership is one that isn't registered.
+func newMembership(store *metastore.Store, options Options) (*Membership, error) {
+	if options.Report == nil {
+		options.Report = func(error) {}
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("cluster: %w", err)
+	}
+	return &Membership{store: store, options: options, up: make(chan struct{}), done: make(chan struct{}),
+		changed: make(chan struct{}, 1), left: make(chan struct{}), began: make(chan struct{}),
+		member: Member{Name: options.Name, Layout: Layout, Version: options.Version, Digest: options.Digest,
+			Address: options.Address, Host: host, Pid: os.Getpid(), Origin: origin(), Slots: options.Slots,
+			Roles: options.Roles, Labels: options.Labels}}, nil
+}
+
 // register makes the member's key, with a new incarnation, in the session that lives now. What a dead process has left
 // there goes before.
 func (m *Membership) register(ctx context.Context) error {
@@ -138,18 +165,11 @@ func (m *Membership) register(ctx context.Context) error {
 	if err := m.compatible(ctx); err != nil {
 		return err
 	}
-	began, said := time.Now(), false
+	w := waiting{m: m, began: time.Now()}
 	for try := 0; ; try++ {
 		left, err := m.create(ctx)
-		if taken := (*takenError)(nil); errors.As(err, &taken) && !taken.near && time.Since(began) < taken.session {
-			if !said {
-				m.options.Report(fmt.Errorf("cluster: joining as %q: %w: it may be this machine's last one: its end "+
-					"is waited for, %v at most", m.options.Name, err, taken.session))
-				said = true
-			}
-			if cause := sleep(ctx, awaitLast); cause != nil {
-				return fmt.Errorf("%w: %w", cause, err)
-			}
+		again, err := w.passes(ctx, err)
+		if again {
 			continue
 		}
 		if errors.Is(err, errLastGone) && pause(ctx, try) == nil {
@@ -169,6 +189,30 @@ func (m *Membership) register(ctx context.Context) error {
 			return fmt.Errorf("%w: %w", cause, err)
 		}
 	}
+}
+
+// waiting waits for the end of a registration of somewhere else.
+type waiting struct {
+	m     *Membership
+	began time.Time
+	said  bool
+}
+
+// passes waits a moment where an error is about a registration that may end by itself; again: it is to be tried again.
+func (w *waiting) passes(ctx context.Context, err error) (again bool, _ error) {
+	taken := (*takenError)(nil)
+	if !errors.As(err, &taken) || taken.near || time.Since(w.began) >= taken.session {
+		return false, err
+	}
+	if !w.said {
+		w.m.options.Report(fmt.Errorf("cluster: joining as %q: %w: it may be this machine's last one: its end is "+
+			"waited for, %v at most", w.m.options.Name, err, taken.session))
+		w.said = true
+	}
+	if cause := sleep(ctx, awaitLast); cause != nil {
+		return false, fmt.Errorf("%w: %w", cause, err)
+	}
+	return true, nil
 }
 
 // awaitLast is the time between two looks whether a registration of somewhere else is still there.
@@ -230,23 +274,29 @@ func (m *Membership) create(ctx context.Context) (left *metastore.Cond, err erro
 	} else if !errors.As(err, &taken) {
 		return nil, err
 	}
-	found, at, getErr := m.read(ctx)
+	return m.holder(ctx)
+}
+
+// holder says who has the name: left is what a process that is no more has left there. errLastGone: nobody has it.
+func (m *Membership) holder(ctx context.Context) (left *metastore.Cond, err error) {
+	key := dirMembers + "/" + m.options.Name
+	found, at, err := m.read(ctx)
 	switch {
-	case getErr == nil && m.dead(&found), errors.Is(getErr, errUnreadable) && m.owns(at):
+	case err == nil && m.dead(&found), errors.Is(err, errUnreadable) && m.owns(at):
 		return &metastore.Cond{Path: key, Is: metastore.At, Version: at.Version}, nil
-	case errors.Is(getErr, errUnreadable):
+	case errors.Is(err, errUnreadable):
 		return nil, fmt.Errorf("somebody has written something else into the member's key: delete it "+
-			"(`store rm %s`): %w", key, getErr)
-	case getErr == nil:
-		taken := &takenError{found: found, near: found.Origin != "" && found.Origin == member.Origin}
+			"(`store rm %s`): %w", key, err)
+	case err == nil:
+		taken := &takenError{found: found, near: found.Origin != "" && found.Origin == m.Member().Origin}
 		if session, err := m.store.Session(ctx); err == nil {
 			taken.session = session.TTL() + session.TTL()/2
 		}
 		return nil, taken
-	case errors.Is(getErr, metastore.ErrNoNode):
+	case errors.Is(err, metastore.ErrNoNode):
 		return nil, errLastGone
 	}
-	return nil, errors.Join(err, getErr)
+	return nil, err
 }
 
 // owns tells whether a key is of the session of this member's last life: it was written over, not left by another.

@@ -26,9 +26,10 @@ func TestAgentSSH(t *testing.T) {
 	script := "#!/bin/sh\necho \"$*\" >>" + log + "\nwhile [ $# -gt 1 ]; do shift; done\nexec sh -c \"$1\"\n"
 	h.must(os.WriteFile(filepath.Join(dir, "ssh"), []byte(script), 0o700))
 	self := selfProgram(t)
-	cmd, stdout, stderr := command("agent", "--store", h.url, "--name", "h1", "--slots", "2", "--executor", "ssh",
+	flags := []string{"agent", "--store", h.url, "--name", "h1", "--slots", "2", "--executor", "ssh",
 		"--hosts", hosts, "--host-command", fmt.Sprintf("%s host --work %s --program %s", self, work, self),
-		"--program", self, "--grace", "5s")
+		"--program", self, "--grace", "5s"}
+	cmd, stdout, stderr := command(flags...)
 	cmd.Env = append(cmd.Env, "PATH="+dir+":"+os.Getenv("PATH"))
 	a := &agentProcess{h: h, name: "h1", cmd: cmd, stdout: stdout, stderr: stderr}
 	h.must(cmd.Start())
@@ -37,6 +38,17 @@ func TestAgentSSH(t *testing.T) {
 		s, ok := h.view.Server("h1-1")
 		return ok && s.State == cluster.Available
 	}))
+	// Another one of its name is refused before it reaches a host: that would end what this one has there.
+	before, err := os.ReadFile(log)
+	h.must(err)
+	second, _, refused := command(flags...)
+	second.Env = cmd.Env
+	if err := second.Run(); err == nil || !strings.Contains(refused.String(), `joining as "h1": the name is taken by `) {
+		t.Errorf("a second agent of the name: %v, %s", err, refused)
+	}
+	if after, err := os.ReadFile(log); err != nil || string(after) != string(before) {
+		t.Errorf("a second agent of the name has called ssh: %q, %v, before %q", after, err, before)
+	}
 	id := h.submit(launchtest.Scenario(6, 20, ""), filepath.Join(dir, "place"), 1, "", []string{"tokens=3"})
 	h.finish(id, fleet.PieceID{}, "h1")
 	a.end()
