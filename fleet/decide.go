@@ -302,7 +302,7 @@ func (s *State) faulty(p *piece, where string) string {
 func (s *State) hold(p *piece, err Error, machines []string, takes *ReportAt) {
 	to := p.Piece
 	to.State, to.Error, to.Fault = Held, &err, slices.Clone(p.Fault)
-	if err.Type == ErrorMachine && s.haveLeft(machines) {
+	if err.Type == ErrorMachine && s.haveLeft(p, machines) {
 		err.Type = ErrorLeft
 	}
 	if err.isSpared() {
@@ -321,12 +321,13 @@ func (s *State) hold(p *piece, err Error, machines []string, takes *ReportAt) {
 	s.move(p, to, takes)
 }
 
-// haveLeft tells whether all of some machines leave in order, or have done so: an attempt that ends by that isn't at
-// fault, nor are they.
-func (s *State) haveLeft(machines []string) bool {
+// haveLeft tells whether all of some machines leave in order, or have done so in an attempt: it ends by that, and they
+// aren't at fault.
+func (s *State) haveLeft(p *piece, machines []string) bool {
 	return len(machines) > 0 && !slices.ContainsFunc(machines, func(name string) bool {
 		m := s.machines[name]
-		return m == nil || !m.left
+		here := m != nil && m.left || p.left.attempt == p.Attempt && slices.Contains(p.left.machines, name)
+		return !here
 	})
 }
 

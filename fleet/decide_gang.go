@@ -50,6 +50,8 @@ func (s *State) call(p *piece) gangNow {
 			c.fresh = append(c.fresh, i)
 		case !mine:
 			c.lose(g, "isn't there any more")
+		case sv.Incarnation != g.Incarnation:
+			c.lose(g, "is another one: its agent was started again, or had lost its session, and what it had is gone")
 		default:
 			c.lose(g, fmt.Sprintf("is %v, and hosts %v", sv.State, sv.Info.Assignment))
 		}

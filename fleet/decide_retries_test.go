@@ -144,10 +144,11 @@ func TestLeft(t *testing.T) {
 // One that goes without a word is at fault.
 func TestGangLeft(t *testing.T) {
 	for _, c := range []struct {
-		leaves, told bool
-		kind, fault  string
-	}{{true, false, ErrorLeft, "[]"}, {true, true, ErrorLeft, "[]"}, {false, false, ErrorMachine, "[m1]"},
-		{false, true, ErrorMachine, "[m1]"}} {
+		leaves, told, back bool // back: it is started again before anybody looks
+		kind, fault        string
+	}{{true, false, false, ErrorLeft, "[]"}, {true, true, false, ErrorLeft, "[]"}, {true, false, true, ErrorLeft, "[]"},
+		{false, false, false, ErrorMachine, "[m1]"}, {false, true, false, ErrorMachine, "[m1]"},
+		{false, false, true, ErrorMachine, "[m1]"}} {
 		b := newBench(t, 2, 1, Rules{})
 		b.submit("e", 1, 2)
 		b.run()
@@ -158,8 +159,16 @@ func TestGangLeft(t *testing.T) {
 			b.PutMembers(members, nil)
 		}
 		b.decide(0)
+		sv := b.servers["m1-0"].Server
 		b.DropServer("m1-0")
 		b.PutMembers(members[:1], nil)
+		if c.back {
+			b.decide(time.Second)
+			sv.State, sv.Info.Assignment, sv.Incarnation = cluster.Available, nil, "j"
+			b.PutServer(sv)
+			members[1].Status = cluster.Up
+			b.PutMembers(members, nil)
+		}
 		if c.told {
 			b.report("e", 0, Report{State: Held, Error: &Error{Type: ErrorMachine, Where: "m1", Message: "m"}})
 		}

@@ -35,6 +35,18 @@ func (s *State) PutMembers(members []cluster.Member, drained []string) {
 	s.placeable, s.unjudged = true, true
 }
 
+// losesAll notes that a machine leaves in the attempts that have servers there: it may be back before they are looked at.
+func (m *machine) losesAll() {
+	for _, sv := range m.servers {
+		if p := sv.promised; p != nil && !slices.Contains(p.left.machines, m.Name) {
+			if p.left.attempt != p.Attempt {
+				p.left.attempt, p.left.machines = p.Attempt, nil
+			}
+			p.left.machines = append(p.left.machines, m.Name)
+		}
+	}
+}
+
 // putMember tells of one member.
 func (s *State) putMember(now *cluster.Member) {
 	m := s.machine(now.Name)
@@ -44,6 +56,9 @@ func (s *State) putMember(now *cluster.Member) {
 		return // the rest is nothing that is decided by
 	}
 	m.left = now.Status == cluster.Leaving || now.Status == cluster.Down && m.left
+	if m.left {
+		m.losesAll()
+	}
 	m.Member, m.joins = *now, ""
 	if m.together() {
 		m.joins = m.build()

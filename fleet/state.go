@@ -155,6 +155,10 @@ type piece struct {
 	gauge     *gauge // nil: it doesn't simulate, as far as is known
 	unsettled bool   // it isn't as its gauge has it
 	name      string // of its attempt: AttemptID; "": it isn't needed yet
+	left      struct {
+		attempt  int
+		machines []string // of its gang in that attempt, that have begun to leave
+	}
 }
 
 // machine is a member.
@@ -163,7 +167,7 @@ type machine struct {
 	number   int       // of this one, in the order in which they were told
 	changes  uint64    // of what the leader was told of it: it isn't what a demand knows
 	joins    string    // what those of a gang have in common; "": it has a part of none with others
-	left     bool      // it leaves in order, or has done so
+	left     bool      // it leaves in order, or has done so, and isn't back
 	servers  []*server // by name
 	here     int       // of them: those that can be used
 	free     int
