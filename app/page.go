@@ -124,7 +124,7 @@ func factsOf(d *document) []report.Fact {
 // repeat is the command that repeats the run.
 func (p *program) repeat(o *order, d *document) []string {
 	file := o.config.File
-	if file == commandLine || file == standardInput || file == "" {
+	if file == commandLine || file == StandardInput || file == "" {
 		file = "scenario.yml"
 	}
 	words := []string{p.name, "run", file, "--seed", strconv.FormatUint(d.Seed, 10)}

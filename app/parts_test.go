@@ -193,7 +193,7 @@ func TestRepeat(t *testing.T) {
 		}
 	}
 	o, d := &order{}, &document{Seed: 1}
-	o.config.File = standardInput
+	o.config.File = StandardInput
 	p := &program{name: "disco-run"}
 	if lines := p.repeat(o, d); len(lines) != 2 || lines[1] != "disco-run run scenario.yml --seed 1" {
 		t.Errorf("from standard input: %q", lines)

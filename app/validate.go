@@ -114,8 +114,8 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// standardInput is what a scenario from there is called.
-const standardInput = "standard input"
+// StandardInput is what a scenario from there is called.
+const StandardInput = "standard input"
 
 // read reads the scenario file at path, or standard input for "-"; "" is a scenario that flags are put into. Its
 // errors are the command line's or the file's fault.
@@ -127,7 +127,7 @@ func (p *program) read(path string) (doc *scenario.Document, err error) {
 		if f, ok := p.stdin.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 			fmt.Fprintf(p.stderr, "%s: reading the scenario from the terminal; Ctrl-D ends it\n", p.name)
 		}
-		doc, err = scenario.Read(standardInput, p.stdin)
+		doc, err = scenario.Read(StandardInput, p.stdin)
 	default:
 		doc, err = scenario.ReadFile(path)
 	}

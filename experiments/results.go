@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -88,7 +89,9 @@ func runResults(c *app.Call) error {
 		}
 		return err
 	})
-	if err := errors.Join(err, os.RemoveAll(temp)); err != nil {
+	_, undo := c.Interruptible() // very many parts take a while: a signal ends it with nothing left behind
+	err = errors.Join(err, os.RemoveAll(temp))
+	if undo(); err != nil {
 		return err
 	}
 	return groupcall.Exit(status)
@@ -188,7 +191,7 @@ func gatherStep(ctx context.Context, c *app.Call, e *fleet.Experiment, number in
 			args = append(args, "--out", temp+"-out") // where parts have records they go to a folder
 		}
 	}
-	args = append(args, "--named", step.File)
+	args = append(args, "--named", named(step.File))
 	for _, name := range resultsKept {
 		switch {
 		case !c.IsSet(name):
@@ -215,12 +218,21 @@ func gatherStep(ctx context.Context, c *app.Call, e *fleet.Experiment, number in
 		return nil, err
 	}
 	list := filepath.Join(temp, "parts") // a command line takes some ten thousand only
-	if len(step.Sweep) > 0 {
-		for i := range dirs {
+	for i := range dirs {
+		if len(step.Sweep) > 0 && dirs[i] != "" {
 			dirs[i] = strconv.Itoa(ended[i].Point) + "\t" + dirs[i]
 		}
 	}
+	dirs = slices.DeleteFunc(dirs, func(dir string) bool { return dir == "" })
 	return append(args, "--parts", list), os.WriteFile(list, []byte(strings.Join(dirs, "\n")+"\n"), 0o600)
+}
+
+// named is a scenario's file as the command line of a local run has it.
+func named(file string) string {
+	if file == app.StandardInput {
+		return "-"
+	}
+	return file
 }
 
 // stepsWanted are the numbers of the steps whose results are asked for.
@@ -377,8 +389,7 @@ func (f *fetcher) fetch(ctx context.Context, p fleet.PieceID, place string) (dir
 	if is, err := checkpoint.Begun(ctx, checkpoint.NewDir(dir)); err != nil || is {
 		return dir, err
 	}
-	return "", fmt.Errorf("it isn't in %s any more, where it was when the piece had ended: bring it back there, have "+
-		"this machine reach that place, or submit the experiment again", place)
+	return "", &goneError{place}
 }
 
 // open opens the place of a part. Those in the group's store are reached over one connection.

@@ -186,4 +186,14 @@ func TestResultsGone(t *testing.T) {
 	if _, err := os.Stat(place); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the place was made anew: %v", err)
 	}
+	two := h.submit(movingText, place+"2", 2, "", []string{"tokens=3"})
+	h.finish(two, fleet.PieceID{}, "h1")
+	h.finish(two, fleet.PieceID{Replication: 1}, "h1")
+	h.must(os.RemoveAll(filepath.Join(place+"2", two, "0.0.0")))
+	results[1] = two
+	r := runs(t, append(results, "--partial", "--json", "-")...)
+	if r.status != app.ExitOK || !strings.Contains(r.stderr, "left out: the part of piece 0.0.0: it isn't in ") ||
+		!strings.Contains(r.stdout, `"replication": 1`) || strings.Contains(r.stdout, `"replication": 0`) {
+		t.Errorf("%+v, want what is there", r)
+	}
 }
