@@ -17,8 +17,8 @@ import (
 type goneError struct{ place string }
 
 func (e *goneError) Error() string {
-	return fmt.Sprintf("it isn't in %s any more, where it was when the piece had ended: bring it back there, have this "+
-		"machine reach that place, or submit the experiment again", e.place)
+	return fmt.Sprintf("it isn't in %s any more, where it was when the piece had ended: bring it back there, have "+
+		"this machine reach that place, or submit the experiment again", e.place)
 }
 
 // FetchResults gives directories with the parts of pieces: those that lie elsewhere are brought to this machine, each

@@ -35,7 +35,8 @@ func (s *State) PutMembers(members []cluster.Member, drained []string) {
 	s.placeable, s.unjudged = true, true
 }
 
-// losesAll notes that a machine leaves in the attempts that have servers there: it may be back before they are looked at.
+// losesAll notes that a machine leaves in the attempts that have servers there: it may be back before somebody looks
+// at them.
 func (m *machine) losesAll() {
 	for _, sv := range m.servers {
 		if p := sv.promised; p != nil && !slices.Contains(p.left.machines, m.Name) {

@@ -142,20 +142,6 @@ func agentOptions(c *app.Call) (o cluster.Options, err error) {
 		Report: func(problem error) { fmt.Fprintf(c.Stderr, "%s: %v\n", c.Program, problem) }}, nil
 }
 
-// awaitName waits until an agent that opens an executor may have its name: another one of that name would lose what it
-// has on other machines by that, since their hosts take the new one for its next life.
-func awaitName(ctx context.Context, c *app.Call, s *metastore.Store, o cluster.Options) error {
-	if c.String("executor") == "" {
-		return nil
-	}
-	joining, cancel, err := boundedJoin(ctx, c)
-	if err != nil {
-		return err
-	}
-	defer cancel()
-	return cluster.AwaitName(joining, s, o)
-}
-
 // agent is the member, for as long as it lasts; h takes runs over several machines, if it does.
 func agent(ctx context.Context, c *app.Call, s *metastore.Store, o cluster.Options, h *hosting) (failed error) {
 	own, err := digest()
@@ -163,9 +149,6 @@ func agent(ctx context.Context, c *app.Call, s *metastore.Store, o cluster.Optio
 		return err
 	}
 	o.Digest = hex.EncodeToString(own[:])
-	if err := awaitName(ctx, c, s, o); err != nil {
-		return err
-	}
 	a, err := newFleetAgent(ctx, c, s, &o, h)
 	if err != nil {
 		return err

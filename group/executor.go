@@ -125,12 +125,26 @@ func storeEnvironment(c *app.Call) (env []string, err error) {
 	return env, nil
 }
 
+// awaitName waits until an agent may have its name, before it opens its executor: another one of that name would lose
+// what it has on other machines by that, since their hosts take the new one for its next life.
+func awaitName(ctx context.Context, c *app.Call, s *metastore.Store, o *cluster.Options) error {
+	joining, cancel, err := boundedJoin(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	return cluster.AwaitName(joining, s, *o)
+}
+
 // newFleetAgent opens the executor, and makes the agent of a member; nil where it has none. With h, what simulates here
 // may take part of gangs of several machines.
 func newFleetAgent(ctx context.Context, c *app.Call, s *metastore.Store, o *cluster.Options,
 	h *hosting) (*fleetagent.Agent, error) {
 	if c.String("executor") == "" {
 		return nil, nil
+	}
+	if err := awaitName(ctx, c, s, o); err != nil {
+		return nil, err
 	}
 	lo, err := localOptions(c, o.Name)
 	if err != nil {

@@ -43,7 +43,7 @@ func TestAgentSSH(t *testing.T) {
 	h.must(err)
 	second, _, refused := command(flags...)
 	second.Env = cmd.Env
-	if err := second.Run(); err == nil || !strings.Contains(refused.String(), `joining as "h1": the name is taken by `) {
+	if err := second.Run(); err == nil || !strings.Contains(refused.String(), `"h1": the name is taken by `) {
 		t.Errorf("a second agent of the name: %v, %s", err, refused)
 	}
 	if after, err := os.ReadFile(log); err != nil || string(after) != string(before) {
