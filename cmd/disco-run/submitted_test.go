@@ -86,7 +86,8 @@ func submits(t *testing.T, path string, args []string) {
 		for r := range s.Replications {
 			folder := t.TempDir()
 			unpack(t, folder, s)
-			one := []string{"run", s.File, "--only", strconv.Itoa(r), "--replications", strconv.Itoa(s.Replications),
+			one := []string{"run", filepath.Base(s.File), "--only", strconv.Itoa(r), "--replications",
+				strconv.Itoa(s.Replications),
 				"--checkpoint-to", filepath.Join(folder, "place"), "--out", filepath.Join(folder, "out"), "--transport",
 				"inproc"}
 			one = append(one, s.Args...)
@@ -117,7 +118,7 @@ func submits(t *testing.T, path string, args []string) {
 // unpack puts what was submitted into a folder.
 func unpack(t *testing.T, folder string, s *submission.Submission) {
 	t.Helper()
-	err := os.WriteFile(filepath.Join(folder, s.File), s.Text, 0o600)
+	err := os.WriteFile(filepath.Join(folder, filepath.Base(s.File)), s.Text, 0o600)
 	for i, name := range s.Files {
 		if err == nil {
 			err = os.WriteFile(filepath.Join(folder, name), s.Attached[i], 0o600)

@@ -58,7 +58,7 @@ func TestSubmission(t *testing.T) {
 // atOther puts what was submitted into a folder, as an agent does.
 func atOther(t *testing.T, folder string, s *submission.Submission) {
 	t.Helper()
-	err := os.WriteFile(filepath.Join(folder, s.File), s.Text, 0o600)
+	err := os.WriteFile(filepath.Join(folder, filepath.Base(s.File)), s.Text, 0o600)
 	for i, name := range s.Files {
 		path := filepath.Join(folder, name)
 		if err == nil {
