@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -128,12 +129,18 @@ func TestOneKeyManyClients(t *testing.T) {
 	})
 }
 
+var submits = flag.Int("submits", 0, "how many submissions TestSubmitKilled makes on each engine; 0: 300 and 25, or "+
+	"50 and 25 with -short")
+
 // The client is killed at each of its commits, or gets no answer to one, which is done or not, or later: what was
 // answered is there, what is there is whole, and the retry makes one experiment of both.
 func TestSubmitKilled(t *testing.T) {
 	seeds := map[string]int{"mem": 300, "etcd": 25, "zk": 25}
 	if testing.Short() {
 		seeds["mem"] = 50
+	}
+	if n := *submits; n > 0 {
+		seeds = map[string]int{"mem": n, "etcd": n, "zk": n}
 	}
 	onEngines(t, func(t *testing.T, name string, b backends) {
 		answered, there := 0, 0
