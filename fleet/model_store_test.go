@@ -33,6 +33,7 @@ type simStore struct {
 	sessions   map[uint64]*host
 	expires    map[uint64]float64
 	born       map[uint64]float64
+	freed      map[string]float64 // when each server became AVAILABLE last
 	candidates []candidate
 	members    map[string]uint64 // session by member
 	servers    map[string]seen
@@ -61,7 +62,7 @@ func newSimStore(w *world) *simStore {
 		pieces: map[string]map[PieceID]PieceAt{}, reports: map[string]ReportAt{}, submitted: map[string]string{},
 		vitals:   map[string]Vitals{},
 		sessions: map[uint64]*host{}, expires: map[uint64]float64{},
-		born: map[uint64]float64{}, members: map[string]uint64{},
+		born: map[uint64]float64{}, freed: map[string]float64{}, members: map[string]uint64{},
 		servers: map[string]seen{}, desired: map[string]wanted{}}
 }
 
@@ -276,6 +277,9 @@ func (s *simStore) expire(session uint64) {
 // put writes a server's value, and has all views told.
 func (s *simStore) put(v seen) {
 	v.change = s.next()
+	if v.State == cluster.Available && s.servers[v.Name].State != cluster.Available {
+		s.freed[v.Name] = s.w.c.Now()
+	}
 	s.servers[v.Name] = v
 	for _, h := range s.w.hosts {
 		s.w.deliver(h, func() { h.saw(v) })

@@ -190,7 +190,9 @@ func (w *world) reach(m *Move) []string {
 			continue
 		}
 		for _, sl := range h.slots {
-			if v := w.store.servers[sl.name]; v.there && v.State == cluster.Available && !w.givenAway(m, sl.name) {
+			v := w.store.servers[sl.name]
+			if v.there && v.State == cluster.Available && w.store.freed[sl.name]+5 <= w.c.Now() &&
+				!w.givenAway(m, sl.name) {
 				free[h.name]++
 			}
 		}
