@@ -180,3 +180,27 @@ func TestGangLeft(t *testing.T) {
 		}
 	}
 }
+
+// TestLeavesAgain: a machine that leaves and comes back at once, several times, costs no attempt.
+func TestLeavesAgain(t *testing.T) {
+	b := newBench(t, 1, 1, Rules{})
+	b.submit("e", 1, 1, func(s *Spec) { s.Limits.Attempts = 1 })
+	for try := range 3 {
+		b.run()
+		b.want("e", 0, Running)
+		members := b.members()
+		for _, status := range []cluster.MemberStatus{cluster.Leaving, cluster.Up} {
+			members[0].Status = status
+			b.PutMembers(members, nil)
+		}
+		sv := b.servers["m0-0"].Server
+		sv.State, sv.Info.Assignment, sv.Incarnation = cluster.Available, nil, fmt.Sprint("again", try)
+		b.PutServer(sv)
+		b.decide(0)
+		b.decide(b.rules.Settle)
+		if p := b.piece("e", 0); p.Error == nil || p.Error.Type != ErrorLeft || p.Spared != try+1 || len(p.Fault) != 0 {
+			t.Fatalf("behind attempt %d: found %+v, %+v", try+1, p.Error, p.Piece)
+		}
+		b.decide(retriesIn)
+	}
+}

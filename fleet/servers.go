@@ -39,10 +39,14 @@ func (s *State) PutMembers(members []cluster.Member, drained []string) {
 // at them.
 func (m *machine) losesAll() {
 	for _, sv := range m.servers {
-		if p := sv.promised; p != nil && !slices.Contains(p.left.machines, m.Name) {
-			if p.left.attempt != p.Attempt {
-				p.left.attempt, p.left.machines = p.Attempt, nil
-			}
+		p := sv.promised
+		if p == nil {
+			continue
+		}
+		if p.left.attempt != p.Attempt {
+			p.left.attempt, p.left.machines = p.Attempt, nil
+		}
+		if !slices.Contains(p.left.machines, m.Name) {
 			p.left.machines = append(p.left.machines, m.Name)
 		}
 	}
