@@ -252,14 +252,15 @@ func processesOf(t *testing.T, part string, filter func(command string) bool, pa
 	return pids
 }
 
-// kill signals processes, of which there are some.
+// kill signals processes, of which there are some. One that has ended since it was found, by itself or since another of
+// them has, is as one that was signalled.
 func kill(t *testing.T, pids []int, s syscall.Signal) {
 	t.Helper()
 	if len(pids) == 0 {
 		t.Fatal("there is no such process")
 	}
 	for _, pid := range pids {
-		if err := syscall.Kill(pid, s); err != nil {
+		if err := syscall.Kill(pid, s); err != nil && err != syscall.ESRCH {
 			t.Error(err)
 		}
 	}

@@ -348,8 +348,12 @@ func (ws *workers) Numbers(index int, to []uint64) ([]uint64, error) {
 	if ws.closed {
 		ws.s.r.t.Error("the board of a set that is closed")
 	}
+	f := ws.all[index]
+	if f == nil {
+		return append(to, make([]uint64, worker.NumbersCount)...), nil // its board is there before it is started
+	}
 	for range worker.NumbersCount {
-		to = append(to, ws.all[index].number)
+		to = append(to, f.number)
 	}
 	return to, nil
 }
