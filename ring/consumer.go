@@ -27,6 +27,8 @@ type Consumer struct {
 	bound    uint64 // Invariant: position never passes it; as computed by turn, or less
 	expect   uint64 // header word of a record up to bound, without its length
 	released uint64 // the head as stored
+	same     uint64 // header of the last record that NextAlone returned, if it was in this lap; else no header
+	length   uint64 // of that record's body
 	err      error  // why no more records come, nil while they may
 	closed   bool   // Close has been called
 }
@@ -64,7 +66,7 @@ func (c *Consumer) Next() ([]byte, error) {
 	next := c.position + headerBytes + alignUp(length)
 	if header&lineBit != 0 {
 		next = c.lineUp(next)
-		c.alone, c.second = next, c.secondOf(length)
+		c.alone, c.second, c.same = next, c.secondOf(length), noHeader
 		if next-c.position > c.line {
 			// Whoever decodes the record needs its second line too: it is on its way then. The value isn't used.
 			at := c.position + c.line
@@ -89,18 +91,34 @@ func (c *Consumer) NextAlone() []byte {
 	index := c.position & c.mask
 	word := c.memory.word(index)
 	c.probe.step(loadHeader, index/headerBytes)
-	header := atomic.LoadUint64(word)
-	length := header & lengthMask
-	next := c.lineUp(c.position + headerBytes + alignUp(length))
-	// Bounded as in Next.
-	if header&^lengthMask != c.expect|lineBit || length > c.maxBody || next-c.position > c.bound-c.position {
+	// The length is this side's own, and the header is only compared. Records mostly are as long as the one before, and
+	// what the caller does with one then needn't wait until its line is there: the processor begins with it beforehand.
+	if header := atomic.LoadUint64(word); header != c.same && !c.differs(header) {
+		return nil
+	}
+	next := c.lineUp(c.position + headerBytes + alignUp(c.length))
+	if next-c.position > c.bound-c.position { // as in Next
 		return nil
 	}
 	// SYNC POINT record-published: as in Next.
 	race.Acquire(word)
-	c.position, c.alone, c.second = next, next, c.secondOf(length)
-	return c.memory.body(index+headerBytes, length)
+	c.position, c.alone = next, next
+	return c.memory.body(index+headerBytes, c.length)
 }
+
+// differs takes over another header than the one before, and reports whether it is that of a record alone. It is bounded
+// as in Next.
+func (c *Consumer) differs(header uint64) bool {
+	length := header & lengthMask
+	if header&^lengthMask != c.expect|lineBit || length > c.maxBody {
+		return false
+	}
+	c.same, c.length, c.second = header, length, c.secondOf(length)
+	return true
+}
+
+// noHeader is a word that no header is, and that differs from 0.
+const noHeader = ^uint64(0)
 
 // secondOf is c.second after a record alone of length bytes: its second line, if the next one will be as short. The
 // lines of a long one are better left to their writer until they are there: each load takes one from it. Where the
@@ -116,7 +134,7 @@ func (c *Consumer) secondOf(length uint64) uint64 {
 // area, and not so far that more is unreleased than a producer can have published. Both stay true until the next
 // lap; a Release in between only makes bound less than it could be.
 func (c *Consumer) turn() {
-	c.expect = kindData | markerBits | lapOf(c.position, c.shift)
+	c.expect, c.same = kindData|markerBits|lapOf(c.position, c.shift), noHeader
 	toEnd, held := c.capacity-c.position&c.mask, c.position-c.released
 	c.bound = c.position + min(toEnd, c.capacity-headerBytes-held)
 }

@@ -269,7 +269,10 @@ func (p *Producer) PublishAlone(w0, w1, w2, w3 uint64, rest []byte) bool {
 		p.stepBody(at, n)
 	}
 	if n <= shortMax {
-		p.fetchTogether(at, next)
+		// All lines, and the one of the next header, right before they are stored to: stores become visible in their
+		// order, and there are machines that fetch the line of one only when the one before is there (docs/bench.md,
+		// "A host that fetches line by line"). A header at the area's beginning is left out.
+		prefetchStore(p.word(at), min(next-at+lineBytes, p.capacity-at&p.mask)/lineBytes)
 	}
 	p.probe.step(putHeader, p.slot(next))
 	*p.word(next) = 0
@@ -296,14 +299,6 @@ func (p *Producer) stepBody(at, n uint64) {
 	for word := range alignUp(n) / headerBytes {
 		p.probe.step(putBody, p.slot(at+headerBytes+word*headerBytes))
 	}
-}
-
-// fetchTogether asks for all lines of the record from at to next, and the one with the header behind it, right before
-// they are stored to: stores become visible in their order, and there are machines that fetch the line of one only when
-// the one before is there (docs/bench.md, "A host that fetches line by line").
-func (p *Producer) fetchTogether(at, next uint64) {
-	prefetchStore(p.word(next), 1)
-	prefetchStore(p.word(at), (next-at)/lineBytes)
 }
 
 // fetchAhead asks for the lines of the next record, as if it took size bytes as the one before staged did. They are in

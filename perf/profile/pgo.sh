@@ -1,12 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Renews cmd/disco-run/default.pgo: builds disco-run without a profile, runs the mix below with one worker and with two,
-# and merges the workers' CPU profiles. Each run takes about as long as the others, so that none outweighs them.
+# Renews cmd/disco-bench/default.pgo, from benchmarks of the event path, and cmd/disco-run/default.pgo: builds disco-run
+# without a profile, runs the mix below with one worker and with two, and merges the CPU profiles of the workers. Each run
+# takes about as long as the others, so that none outweighs them.
 # docs/HACKING.md, "Profile for the compiler", says when. Run it from the root of the tree (make pgo).
 set -eu
 GO=${GO:-go}
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
+
+CGO_ENABLED=0 "$GO" test -trimpath -pgo=off -run '^$' -bench '^Benchmark(Trip|Inline)$' -benchtime 5s \
+	-cpuprofile "$dir/trip.pprof" -o "$dir/trip.test" ./ingress
+"$GO" -C perf/profile run -buildvcs=false . -merge "$dir/trip.pgo" "$dir/trip.pprof"
+mv "$dir/trip.pgo" cmd/disco-bench/default.pgo
 
 CGO_ENABLED=0 "$GO" build -buildvcs=false -trimpath -pgo=off -o "$dir/disco-run" ./cmd/disco-run
 "$GO" run -buildvcs=false ./perf/gen >"$dir/big.yml"
