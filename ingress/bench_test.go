@@ -106,7 +106,8 @@ func (s *answerer) ReceivePromise(int, *envelope.Promise) error { return nil }
 func (s *answerer) ReceiveBound(int, float64, uint32) error     { return nil }
 
 // BenchmarkTrip is a round trip with both sides in one goroutine: the instructions of one, with nothing to wait for.
-// Between two processes they come on top of what the cache lines take. perf/profile/pgo.sh takes the profile of this one and of BenchmarkInline.
+// Between two processes they come on top of what the cache lines take. perf/profile/pgo.sh takes the profile of this
+// one and of BenchmarkInline.
 func BenchmarkTrip(b *testing.B) {
 	there, back := setup{lane: lane.Config{RingBytes: 1 << 20}, inline: 4096, publish: 1}.open(b),
 		setup{lane: lane.Config{RingBytes: 1 << 20}, inline: 4096, publish: 1}.open(b)

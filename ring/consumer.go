@@ -106,8 +106,8 @@ func (c *Consumer) NextAlone() []byte {
 	return c.memory.body(index+headerBytes, c.length)
 }
 
-// differs takes over another header than the one before, and reports whether it is that of a record alone. It is bounded
-// as in Next.
+// differs takes over another header than the one before, and reports whether it is that of a record alone. It is
+// bounded as in Next.
 func (c *Consumer) differs(header uint64) bool {
 	length := header & lengthMask
 	if header&^lengthMask != c.expect|lineBit || length > c.maxBody {
