@@ -53,6 +53,10 @@ func arrange(program string, cmd *cli.Command, args []string) ([]string, error) 
 			}
 			i++
 			value = args[i]
+			if isFlag(known, value) {
+				return nil, usage("--%s has no value: the flag %.80s stands behind it; write --%s VALUE, or "+
+					"--%s=%.80s where that is the value", name, value, name, name, value)
+			}
 			flags = append(flags, value)
 		}
 		if want := wanted(cmd, name, value); want != "" {
@@ -60,6 +64,14 @@ func arrange(program string, cmd *cli.Command, args []string) ([]string, error) 
 		}
 	}
 	return append(append(flags, "--"), rest...), nil
+}
+
+// isFlag reports whether an argument is one of a command's flags. A negative number is none, nor are flags for another
+// program, such as --slurm-args takes.
+func isFlag(known map[string]bool, arg string) bool {
+	name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+	_, is := known[name]
+	return is && strings.HasPrefix(arg, "-")
 }
 
 // wanted is what a flag wants where it can't take a value, or "".

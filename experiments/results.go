@@ -191,14 +191,14 @@ func gatherStep(ctx context.Context, c *app.Call, e *fleet.Experiment, number in
 			args = append(args, "--out", temp+"-out") // where parts have records they go to a folder
 		}
 	}
-	args = append(args, "--named", named(step.File))
+	args = append(args, "--named="+named(step.File))
 	for _, name := range resultsKept {
 		switch {
 		case !c.IsSet(name):
 		case name == "out" && spec.Pipeline() && !c.IsSet("step"):
-			args = append(args, "--out", filepath.Join(c.String("out"), step.Name))
+			args = append(args, "--out="+filepath.Join(c.String("out"), step.Name))
 		default:
-			args = append(args, "--"+name, c.String(name))
+			args = append(args, "--"+name+"="+c.String(name))
 		}
 	}
 	if len(step.Points) > 1 || len(step.Sweep) > 0 {

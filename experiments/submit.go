@@ -281,7 +281,7 @@ func scenarioArgs(c *app.Call) (args []string) {
 				args = append(args, "--"+name, text)
 			}
 		default:
-			args = append(args, "--"+name, c.String(name))
+			args = append(args, "--"+name+"="+c.String(name))
 		}
 	}
 	return args

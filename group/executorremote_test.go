@@ -90,6 +90,7 @@ func TestExecutorFlags(t *testing.T) {
 		"--executor ssh --work x --hosts " + hosts:              "--work: found --executor ssh, want local",
 		"--executor slurm --hosts " + hosts:                     "--hosts: found --executor slurm, want ssh",
 		"--executor local --slurm-args x":                       "--slurm-args: found --executor local, want slurm",
+		"--executor local --slurm-args --partition=short":       "--slurm-args: found --executor local, want slurm",
 		"--executor local --host-command x":                     "want ssh or slurm or kubernetes",
 		"--executor kubernetes":                                 "found no --image",
 		"--executor kubernetes --image x --pod " + hosts:        "want an object with spec, container",

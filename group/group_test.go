@@ -266,6 +266,8 @@ func TestNoStore(t *testing.T) {
 		{"agent --slots -1 --store etcd://127.0.0.1:1", 2, "0 to 1024"},
 		{"agent --label x --store etcd://127.0.0.1:1", 2, "KEY=VALUE"},
 		{"agent --name a/b --store etcd://127.0.0.1:1", 2, "without a slash"},
+		{"agent --name --help", 2, "--name has no value"},
+		{"agent --name --store etcd://127.0.0.1:1", 2, "--name has no value"},
 		{"agent --session 1ms --store etcd://127.0.0.1:1", 2, "--session"},
 		{"agent now --store etcd://127.0.0.1:1", 2, "found the argument"},
 	} {
