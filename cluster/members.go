@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/disco-sim/disco/metastore"
 )
@@ -60,6 +61,30 @@ func (v *View) Members() []Member {
 		}
 	}
 	return all
+}
+
+// ReadMembers returns the members that are in the store now, by name, and what is wrong with those that can't be read:
+// for programs that look once, or seldom, and so need no View.
+func ReadMembers(ctx context.Context, store *metastore.Store) (all []Member, malformed map[string]error, err error) {
+	values, err := store.Walk(ctx, dirMembers)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cluster: %w", err)
+	}
+	malformed = map[string]error{}
+	for _, v := range values {
+		name, below := strings.CutPrefix(v.Key(), dirMembers+"/")
+		if !below || !v.HasValue() {
+			continue
+		}
+		m, err := read(v, func(m *Member) error { return m.check(name) })
+		if err != nil {
+			malformed[name] = err
+			continue
+		}
+		all = append(all, m)
+	}
+	slices.SortFunc(all, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
+	return all, malformed, nil
 }
 
 // Malformed returns the members whose values can't be read, with what is wrong.

@@ -169,6 +169,7 @@ type shownExperiment struct {
 	Spec      *fleet.Spec     `json:"spec,omitempty"`
 	Wish      *fleet.Wish     `json:"wish"`
 	Standing  *fleet.Standing `json:"standing"`
+	Waits     string          `json:"waits,omitempty"` // why nothing of it goes on, where nobody is there to say so
 	Route     *fleet.Route    `json:"route,omitempty"` // of a door's
 	Allowed   []string        `json:"allowed"`
 	Begun     []shownPiece    `json:"begun,omitempty"`
@@ -307,6 +308,9 @@ func showExperiment(ctx context.Context, c *app.Call, fl *fleet.Client, e *fleet
 	if s.Figures, err = figuresOf(c, e, s.Begun); err != nil {
 		return err
 	}
+	if err := s.unattended(ctx, c, fl); err != nil {
+		return err
+	}
 	if c.Bool("history") {
 		if err := s.history(ctx, fl, e); err != nil {
 			return err
@@ -416,10 +420,12 @@ func (s *shownExperiment) route(out *strings.Builder) {
 }
 
 func (s *shownExperiment) standing(out *strings.Builder) {
+	if s.Waits != "" {
+		fmt.Fprintln(out, s.Waits)
+	}
 	st := s.Standing
 	if st == nil {
-		fmt.Fprintf(out, "no machine has looked at its %s yet: `agent --store URL --executor local` makes one "+
-			"take part\n", table.Plural(s.Count, "piece"))
+		fmt.Fprintf(out, "no machine has looked at its %s yet\n", table.Plural(s.Count, "piece"))
 		return
 	}
 	var counts []string

@@ -199,6 +199,9 @@ func lookAt(ctx context.Context, c *app.Call, fl *fleet.Client, id string) (show
 	if s.Figures, err = figuresOf(c, e, s.Begun); err != nil {
 		return "", nil, err
 	}
+	if err = s.unattended(ctx, c, fl); err != nil {
+		return "", nil, err
+	}
 	if e.Ended() {
 		ended = &ending{e.Status(), e.Standing.Reason}
 	}
@@ -228,6 +231,9 @@ func (s *shownExperiment) line(out *strings.Builder) {
 				fmt.Fprintf(out, ", %d %v", n, state)
 			}
 		}
+	}
+	if s.Waits != "" {
+		fmt.Fprintf(out, ", %s", s.Waits)
 	}
 	fmt.Fprint(out, s.stepsLine())
 	for _, p := range s.Begun {

@@ -49,3 +49,18 @@ func showWhy(c *app.Call, found string) error {
 		return err
 	})
 }
+
+// unattended notes that no machine takes the experiment's pieces, which the leader can't say, as there is none then. A
+// door's experiment is with the machines of a site, which aren't seen from here; one that was paused waits for people.
+func (s *shownExperiment) unattended(ctx context.Context, c *app.Call, fl *fleet.Client) error {
+	paused := s.Status == fleet.StatusPaused && s.Wish != nil && s.Wish.Want == fleet.WantPause
+	if s.Ended || paused || s.Route != nil || c.String("door") != "" {
+		return nil
+	}
+	there, err := fl.Attended(ctx)
+	if err == nil && !there {
+		s.Waits = fmt.Sprintf("no machine takes its pieces: start `%s agent --store URL --executor local` on one",
+			c.Program)
+	}
+	return err
+}

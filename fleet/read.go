@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/disco-sim/disco/cluster"
 	"github.com/disco-sim/disco/metastore"
 )
 
@@ -162,6 +163,15 @@ func (c *Client) Show(ctx context.Context, id string) (*Experiment, error) {
 		return nil, fmt.Errorf("%s: %w", id, ErrGone)
 	}
 	return e, nil
+}
+
+// Attended tells whether a machine of the group takes pieces: a member that has the role fleet and isn't leaving, or of
+// which that can't be read. Where none does nobody leads either, so that nothing of an experiment changes.
+func (c *Client) Attended(ctx context.Context) (bool, error) {
+	members, malformed, err := cluster.ReadMembers(ctx, c.store)
+	return len(malformed) > 0 || slices.ContainsFunc(members, func(m cluster.Member) bool {
+		return m.Status != cluster.Leaving && slices.Contains(m.Roles, Role)
+	}), err
 }
 
 // PieceAt is a piece, as it was read.

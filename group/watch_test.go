@@ -126,3 +126,40 @@ func TestWatchFromOutage(t *testing.T) {
 		}
 	}
 }
+
+// TestNoMachine: an experiment of which nothing goes on, since no machine takes its pieces, says so and what to do, to
+// who looks at it and to who watches it, also where a machine has looked at it before.
+func TestNoMachine(t *testing.T) {
+	h := openByHand(t)
+	const want = " agent --store URL --executor local` on one"
+	id := h.submit(launchtest.Scenario(6, 20, ""), "", 2, "", []string{})
+	shows := func(when string, wanted bool) {
+		t.Helper()
+		for _, args := range [][]string{{"show", id}, {"show", id, "--json"}} {
+			r := runs(t, append(args, "--store", h.url)...)
+			if r.status != 0 || strings.Contains(r.stdout, want) != wanted {
+				t.Errorf("%s, %v: found %+v", when, args, r)
+			}
+		}
+	}
+	shows("nobody was ever there", true)
+	h.must(h.client.SetStanding(h.ctx, id, h.standingAt(id), fleet.Standing{Status: fleet.StatusSubmitted,
+		Pieces: map[fleet.PieceState]int{fleet.Waiting: 2}, Leader: "the test"}))
+	shows("who has looked at it is gone", true)
+	watch := start(t, nil, "watch", id, "--store", h.url)
+	watch.expect(t, " tiny SUBMITTED, 2 WAITING, no machine takes its pieces: start `")
+	h.leads()
+	agent := h.agent("h1", selfProgram(t))
+	shows("a machine is there", false)
+	if lines := watch.expect(t, " tiny SUBMITTED, 2 WAITING"); strings.Contains(lines[0], want) {
+		t.Errorf("a machine is there: found %q", lines)
+	}
+	agent.end()
+	watch.expect(t, want)
+	h.must(h.client.SetStanding(h.ctx, id, h.standingAt(id), fleet.Standing{Status: fleet.StatusFinished, Ended: true,
+		Pieces: map[fleet.PieceState]int{fleet.Finished: 2}, Leader: "the test"}))
+	shows("it has ended", false)
+	if err := watch.Wait(); err != nil {
+		t.Error(err)
+	}
+}
