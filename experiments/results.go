@@ -5,6 +5,7 @@ package experiments
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -61,7 +62,7 @@ func runResults(c *app.Call) error {
 	if c.NArg() != 1 {
 		return app.Usage("found %d arguments, want the ID of an experiment", c.NArg())
 	}
-	program, _, err := groupcall.OpenProgram(c)
+	program, digest, err := groupcall.OpenProgram(c)
 	if err != nil {
 		return err
 	}
@@ -72,7 +73,14 @@ func runResults(c *app.Call) error {
 	}
 	status := 0
 	err = groupcall.WithStore(c, groupcall.Looks, func(ctx context.Context, s *metastore.Store) error {
-		calls, err := gather(ctx, c, s, temp)
+		e, pieces, err := look(ctx, c, s)
+		if err == nil {
+			err = checkProgram(e, program.Name(), digest)
+		}
+		if err != nil {
+			return err
+		}
+		calls, err := gather(ctx, c, e, pieces, temp)
 		for _, call := range calls {
 			if err != nil {
 				break
@@ -97,6 +105,18 @@ func runResults(c *app.Call) error {
 	return groupcall.Exit(status)
 }
 
+// checkProgram refuses another program than the one by which an experiment was submitted, before anything is fetched:
+// it may have no such model, and merge refuses parts that others have made.
+func checkProgram(e *fleet.Experiment, program string, digest [sha256.Size]byte) error {
+	was, is := e.Spec.Labels[ProgramLabel], programMark(digest)
+	if was == "" || was == is {
+		return nil
+	}
+	return app.Usage("--program: found %s (version %s, digest %s…), want the program by which %s was submitted "+
+		"(version %s, digest %s…): call results by that one, or name its file", program, app.Version(), is,
+		strings.TrimSpace(e.Name()+" "+e.ID), e.Spec.Version, was)
+}
+
 // merging is a call of merge.
 type merging struct {
 	step  string // of a pipeline: its name
@@ -105,11 +125,8 @@ type merging struct {
 }
 
 // gather brings the parts of an experiment to this machine, and gives the calls of merge: one for each step.
-func gather(ctx context.Context, c *app.Call, s *metastore.Store, temp string) (calls []merging, err error) {
-	e, pieces, err := look(ctx, c, s)
-	if err != nil {
-		return nil, err
-	}
+func gather(ctx context.Context, c *app.Call, e *fleet.Experiment, pieces map[fleet.PieceID]fleet.PieceAt,
+	temp string) (calls []merging, err error) {
 	steps, err := stepsWanted(c, e)
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ package experiments
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -304,8 +305,10 @@ func ProgramMark(c *app.Call, labels map[string]string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return hex.EncodeToString(digest[:8]), f.Close()
+	return programMark(digest), f.Close()
 }
+
+func programMark(digest [sha256.Size]byte) string { return hex.EncodeToString(digest[:8]) }
 
 // placeSchemes are those of places that are no folders.
 var placeSchemes = []string{"s3", "etcd", "zk"}

@@ -3,6 +3,8 @@
 package group
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io/fs"
 	"os"
@@ -63,6 +65,22 @@ func TestOwnProgram(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	same(t, local, merged)
+	other := runs(t, "results", id, "--store", h.url, "--json", merged, "--program", selfProgram(t))
+	other.refused(t, "results by another program", []string{
+		"found " + selfProgram(t) + " (version " + app.Version() + ", digest " + markOf(t, selfProgram(t)),
+		"want the program by which office " + id + " was submitted (version " + app.Version() + ", digest " +
+			markOf(t, own)})
+}
+
+// markOf is by what a program is known to a group.
+func markOf(t *testing.T, program string) string {
+	t.Helper()
+	text, err := os.ReadFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
 }
 
 // TestLeaves: an agent that leaves in order, as for an upgrade, ends what it simulates, which goes on elsewhere though
