@@ -162,20 +162,43 @@ type muteHandler struct{}
 
 func (muteHandler) Handle(*node.Simproc, []node.Event) error { return nil }
 
-// TestNotSaved: a model whose handlers can't be saved is refused, each time with the same words: nothing stays in the
-// directory that would be in the way of the next run.
+// TestNotSaved: a model whose handlers can't be saved is refused, with the flag with which it runs, and each time with
+// the same words: nothing stays of the directory.
 func TestNotSaved(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.WriteFile("mute.yml", []byte("model: mute\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 {
-		var stdout, stderr bytes.Buffer
-		status := Run([]string{"disco-run", "run", "mute.yml", "--transport", "inproc", "--checkpoint-to", "store",
-			"--checkpoint-every", "1"}, strings.NewReader(""), &stdout, &stderr, mute())
-		const want = "a/main: its handler, a app.muteHandler, can't be saved"
-		if status != ExitUsage || stdout.Len() > 0 || !strings.Contains(stderr.String(), want) {
-			t.Errorf("exit status %d, want 2: %s%s, want %q alone", status, stdout.String(), stderr.String(), want)
+	if err := os.Mkdir("empty", 0o777); err != nil {
+		t.Fatal(err)
+	}
+	const (
+		not = "a/main: its handler, a app.muteHandler, can't be saved: write StateVersion and State " +
+			"(docs/checkpoints.md); "
+		ends = "with --checkpoint-ends, which keeps the end of each replication and no checkpoints, the model runs " +
+			"as it is\n"
+	)
+	for args, want := range map[string]string{"--checkpoint-to new/store --checkpoint-every 1": not + ends,
+		"--checkpoint-to new/store":                          not + ends,
+		"--checkpoint-to empty --checkpoint-at 2":            not + ends,
+		"--checkpoint-to new/store --resident 1M":            not + "without --resident and " + ends,
+		"--resident 1M --checkpoint-to x --checkpoint-ends":  not + "without --resident, the model runs as it is\n",
+		"--checkpoint-to new/store --checkpoint 1m --keep 3": not + ends} {
+		for range 2 {
+			var stdout, stderr bytes.Buffer
+			status := Run(append([]string{"disco-run", "run", "mute.yml", "--transport", "inproc"},
+				strings.Fields(args)...), strings.NewReader(""), &stdout, &stderr, mute())
+			if status != ExitUsage || stdout.Len() > 0 || !strings.HasSuffix(stderr.String(), want) {
+				t.Errorf("%s: exit status %d, want 2: %s%s, want %q alone", args, status, stdout.String(),
+					stderr.String(), want)
+			}
+			there, err := filepath.Glob("*")
+			inside, errInside := filepath.Glob("empty/*")
+			if err != nil || errInside != nil || !slices.Equal(there, []string{"empty", "mute.yml"}) ||
+				len(inside) > 0 {
+				t.Errorf("%s: found %q, and %q in the directory that was there: want nothing of a run", args, there,
+					inside)
+			}
 		}
 	}
 }

@@ -36,14 +36,21 @@ type StateChecker interface {
 	CheckState(p *Simproc) error
 }
 
-// NoStateError is why a run can't be saved: a handler isn't a Saver.
+// NoStateError is why a run can't be saved: a handler isn't a Saver, or a StateChecker that can't be saved in this run.
 type NoStateError struct {
 	Simproc string // the first one with such a handler
 	Handler string // its type
+	Err     error  // what the StateChecker says; nil: it isn't a Saver
 }
+
+// Unwrap is what the StateChecker says.
+func (e *NoStateError) Unwrap() error { return e.Err }
 
 // Error says what to write.
 func (e *NoStateError) Error() string {
+	if e.Err != nil {
+		return e.Err.Error()
+	}
 	return fmt.Sprintf("node: %s: its handler, a %s, can't be saved: write StateVersion and State "+
 		"(docs/checkpoints.md)", e.Simproc, e.Handler)
 }
@@ -53,7 +60,7 @@ const (
 	savedBytesMax = 256 << 20 // of a node's state, and of what is pending for it
 )
 
-// CheckState is nil where all handlers can save themselves; else a *NoStateError, or what is wrong with a version.
+// CheckState is nil where all handlers can save themselves; else a *NoStateError, or what is wrong with one.
 func (e *Engine) CheckState() error { return e.checkState(nil) }
 
 // checkState leaves out the handlers that were taken over, which were asked before their first call.
@@ -84,7 +91,9 @@ func (p *Simproc) checkState() (err error) {
 		return p.noVersion(s)
 	}
 	if c, ok := s.(StateChecker); ok {
-		return c.CheckState(p)
+		if err := c.CheckState(p); err != nil {
+			return &NoStateError{p.Name(), fmt.Sprintf("%T", p.handler), err}
+		}
 	}
 	return nil
 }
@@ -100,7 +109,7 @@ func (e *Engine) rescueState(p **Simproc, what string, err *error) {
 func (p *Simproc) saver() (Saver, error) {
 	s, ok := p.handler.(Saver)
 	if !ok {
-		return nil, &NoStateError{p.Name(), fmt.Sprintf("%T", p.handler)}
+		return nil, &NoStateError{p.Name(), fmt.Sprintf("%T", p.handler), nil}
 	}
 	return s, nil
 }

@@ -546,7 +546,7 @@ func TestSaverInTrouble(t *testing.T) {
 	begin := func(m Model) *Engine { return newCluster(t, m, []int32{0}, 1, 1, 10, false).engines[0] }
 	e := begin(&plain{})
 	var none *NoStateError
-	if err := e.CheckState(); !errors.As(err, &none) || *none != (NoStateError{"a/x", "node.till"}) {
+	if err := e.CheckState(); !errors.As(err, &none) || *none != (NoStateError{"a/x", "node.till", nil}) {
 		t.Errorf("%v of a handler that isn't a Saver", err)
 	}
 	_, err := e.AppendNode(nil, 0)
@@ -602,6 +602,10 @@ func TestStateChecker(t *testing.T) {
 		err := newCluster(t, m, []int32{0}, 1, 1, 10, false).engines[0].CheckState()
 		if got := fmt.Sprint(err); !strings.HasPrefix(got, want) {
 			t.Errorf("%s, want %s", got, want)
+		}
+		var none *NoStateError
+		if said := err != nil && !errors.Is(err, ErrModel); errors.As(err, &none) != said {
+			t.Errorf("%v: want a NoStateError where the handler has said why", err)
 		}
 	}
 }

@@ -310,13 +310,13 @@ func wrongSaves() []wrong {
 	gap := dist.Constant(1)
 	return []wrong{
 		{`sim: front: a process, of Go, can't be saved: (errors_test.go): write events and timers (sim.NewLater, ` +
-			`docs/sim.md), or run without --checkpoint`, front(func(n *Node) { n.Go(func(*Process) {}) })},
+			`docs/sim.md)`, front(func(n *Node) { n.Go(func(*Process) {}) })},
 		{`sim: front: a process, of Each, can't be saved: (errors_test.go): write events and timers (sim.NewLater, ` +
-			`docs/sim.md), or run without --checkpoint`, front(func(n *Node) { n.Each(gap, func(*Process) {}) })},
+			`docs/sim.md)`, front(func(n *Node) { n.Each(gap, func(*Process) {}) })},
 		{`sim: front: a timeout with a func() can't be saved: (errors_test.go): write events and timers ` +
-			`(sim.NewLater, docs/sim.md), or run without --checkpoint`,
+			`(sim.NewLater, docs/sim.md)`,
 			front(func(n *Node) { NewTimeout(n, func(*Context, func()) {}) })},
-		{`sim: front: the batch cars can't be saved: run without --checkpoint`,
+		{`sim: front: the batch cars can't be saved`,
 			front(func(n *Node) { n.Batch("cars", 2, 1) })},
 		{`sim: front: no variable is declared with sim.Saved, so it can't be saved: declare those that its functions ` +
 			`change, or call Stateless where they change none, in (errors_test.go)`,
@@ -325,12 +325,15 @@ func wrongSaves() []wrong {
 			Saved(n, "x", new(int))
 			Saved(n, "x", new(int))
 		})},
-		{`front, at 1 s: After: a function can't be saved: use NewLater, or run without --checkpoint (errors_test.go)`,
+		{`front, at 1 s: After: a function can't be saved: use NewLater, or run with --checkpoint-ends in place of ` +
+			`checkpoints, and without --rebalance (errors_test.go)`,
 			saving(func(_ *Node, c *Context) { c.After(1, func(*Context) {}) })},
-		{`front, at 1 s: At: a function can't be saved: use NewLater, or run without --checkpoint (errors_test.go)`,
+		{`front, at 1 s: At: a function can't be saved: use NewLater, or run with --checkpoint-ends in place of ` +
+			`checkpoints, and without --rebalance (errors_test.go)`,
 			saving(func(_ *Node, c *Context) { c.At(2, func(*Context) {}) })},
-		{`front, at 1 s: a process can't be saved: write events and timers, or run without --checkpoint ` +
-			`(errors_test.go)`, saving(func(_ *Node, c *Context) { c.Go(func(*Process) {}) })},
+		{`front, at 1 s: a process can't be saved: write events and timers, or run with --checkpoint-ends in place ` +
+			`of checkpoints, and without --rebalance (errors_test.go)`,
+			saving(func(_ *Node, c *Context) { c.Go(func(*Process) {}) })},
 		{`front, at 1 s: NewTimeout: only a setup function may call it in a run with checkpoints (errors_test.go)`,
 			saving(func(n *Node, _ *Context) { NewTimeout(n, func(*Context, int) {}) })},
 		{`front, at 1 s: Saved: only a setup function may call it; the run is under way (errors_test.go)`,

@@ -117,7 +117,8 @@ type closing struct{}
 // start makes a process that begins at this epoch.
 func (n *Node) start(f func(p *Process)) *Process {
 	if n.saving {
-		n.misuse("a process can't be saved: write events and timers, or run without --checkpoint")
+		n.misuse("a process can't be saved: write events and timers, or run with --checkpoint-ends in place of " +
+			"checkpoints, and without --rebalance")
 	}
 	n.m.processes = true
 	p := &Process{Context: &n.ctx}

@@ -129,10 +129,10 @@ func (n *Node) CheckState(*node.Simproc) error {
 	s := n.savesOf()
 	switch {
 	case s.refused != "" && s.code != nil:
-		return fmt.Errorf("sim: %s: %s can't be saved: %s: write events and timers (sim.NewLater, docs/sim.md), or "+
-			"run without --checkpoint", n.name, s.refused, codeOf(s.code))
+		return fmt.Errorf("sim: %s: %s can't be saved: %s: write events and timers (sim.NewLater, docs/sim.md)", n.name,
+			s.refused, codeOf(s.code))
 	case s.refused != "":
-		return fmt.Errorf("sim: %s: %s can't be saved: run without --checkpoint", n.name, s.refused)
+		return fmt.Errorf("sim: %s: %s can't be saved", n.name, s.refused)
 	case len(s.variables) == 0 && !s.stateless && (len(n.starts) > 0 || n.input.typ != nil || len(s.actions) > 0):
 		setup := n.group.setups[n.layer]
 		return fmt.Errorf("sim: %s: no variable is declared with sim.Saved, so it can't be saved: declare those that "+
@@ -143,7 +143,8 @@ func (n *Node) CheckState(*node.Simproc) error {
 
 // refuse ends a run that is to be saved, where a function of the model calls what can't be.
 func (n *Node) refuse(what string) {
-	n.misuse("%s: a function can't be saved: use NewLater, or run without --checkpoint", what)
+	n.misuse("%s: a function can't be saved: use NewLater, or run with --checkpoint-ends in place of checkpoints, and "+
+		"without --rebalance", what)
 }
 
 // StateVersion implements node.Saver.

@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -24,7 +23,6 @@ import (
 const (
 	copyBytes   = 256 << 10 // of a blob under way
 	dirNamesMax = 4 << 20   // of a directory: 100,000 replications with 40 checkpoints each
-	ownerBytes  = 256       // of the text in the lock
 )
 
 // Dir is Blobs in a directory. Each file is made without a name, or with one that begins with a dot, and gets its name
@@ -281,56 +279,6 @@ func (d *Dir) Delete(ctx context.Context, names ...string) error {
 		}
 		if err := outfile.SyncDir(dir); err != nil {
 			return err
-		}
-	}
-	return nil
-}
-
-// Lock implements Blobs: with flock, which ends with the process. What a writer that was killed has left under a
-// temporary name is removed: nobody else writes now.
-func (d *Dir) Lock(context.Context) (unlock func() error, err error) {
-	if err := d.makeDir(d.path); err != nil {
-		return nil, err
-	}
-	path := d.file(lockName)
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NONBLOCK, 0o666)
-	if err != nil {
-		return nil, outfile.Error(path, err)
-	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		defer f.Close()
-		if !errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, fmt.Errorf("%s can't be locked: %w", path, err)
-		}
-		owner := make([]byte, ownerBytes)
-		n, _ := f.ReadAt(owner, 0) // none: the owner is just writing it
-		return nil, &LockedError{d.path, strings.TrimSpace(string(owner[:n]))}
-	}
-	host, _ := os.Hostname() // empty: a message says less
-	owner := fmt.Sprintf("process %d on %s", os.Getpid(), host)
-	// A full disk has no room for the text, which is only for messages.
-	if f.Truncate(0) == nil {
-		f.WriteString(owner[:min(len(owner), ownerBytes)] + "\n")
-	}
-	if err := d.sweep(); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f.Close, nil
-}
-
-// sweep removes temporary files.
-func (d *Dir) sweep() error {
-	for _, folder := range append([]string{""}, folders...) {
-		entries, err := d.entries(folder)
-		if err != nil {
-			return err
-		}
-		for _, e := range entries {
-			if temporary(e.Name()) && e.Type().IsRegular() {
-				if err := os.Remove(d.file(folder + e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
-					return err
-				}
-			}
 		}
 	}
 	return nil

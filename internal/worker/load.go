@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/disco-sim/disco/internal/checkpoint"
 	"github.com/disco-sim/disco/node"
@@ -49,15 +50,34 @@ func (e *wrongError) Unwrap() []error { return []error{errWrong, e.err} }
 
 // wrongUse says what to do about an Engine that can't be made of what is to be saved and loaded; of a run that does
 // neither, errors are a model's.
-func wrongUse(err error, saves, leaves bool) error {
+func (r *replications) wrongUse(err error, restores bool) error {
 	var none *node.NoStateError
-	switch {
-	case errors.As(err, &none) && leaves:
-		return &wrongError{fmt.Errorf("%w, or run it without --resident and without checkpoints", err)}
-	case errors.As(err, &none):
-		return &wrongError{fmt.Errorf("%w, or run it without checkpoints", err)}
-	case (saves || leaves) && !errors.Is(err, node.ErrModel):
+	unsaved := errors.As(err, &none)
+	if text := r.unsavedRuns(restores); unsaved && text != "" {
+		err = fmt.Errorf("%w; %s, the model runs as it is", err, text)
+	}
+	saves := r.saver != nil || r.moves != nil || r.scratch != nil
+	if unsaved || saves && !errors.Is(err, node.ErrModel) {
 		return &wrongError{err}
 	}
 	return err
+}
+
+// unsavedRuns says by which flags a model runs whose handlers can't be saved; "": none are known. A run that goes on
+// with a state has no such way.
+func (r *replications) unsavedRuns(restores bool) string {
+	if restores {
+		return ""
+	}
+	var flags []string
+	if r.scratch != nil {
+		flags = append(flags, "without --resident")
+	}
+	if r.moves != nil {
+		flags = append(flags, "without --rebalance")
+	}
+	if r.saver != nil {
+		flags = append(flags, "with --checkpoint-ends, which keeps the end of each replication and no checkpoints")
+	}
+	return strings.Join(flags, " and ")
 }

@@ -215,7 +215,7 @@ func (r *replications) adopt() error {
 	cfg.Resident = r.scratch.resident(r.setup.Tuning.Resident, plan)
 	e, err := node.NewEngine(plan, cfg)
 	if err != nil {
-		return wrongUse(err, true, r.scratch != nil)
+		return r.wrongUse(err, true)
 	}
 	r.plan, v.next, v.coming = plan, nil, nil
 	if r.saver != nil {

@@ -401,12 +401,11 @@ func (r *replications) prepare(p *Prepare) error {
 	}
 	cfg.Resident = r.scratch.resident(r.setup.Tuning.Resident, r.plan)
 	e, err := node.NewEngine(r.plan, cfg)
-	saves := r.saver != nil || r.moves != nil
-	if err == nil && saves {
+	if err == nil && (r.saver != nil || r.moves != nil) {
 		err = e.CheckState()
 	}
 	if err != nil {
-		return wrongUse(err, saves, r.scratch != nil)
+		return r.wrongUse(err, p.Restore)
 	}
 	if err := r.calls.replication(r.plan, p.Epoch); err != nil {
 		return err
