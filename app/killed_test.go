@@ -187,7 +187,8 @@ func (m *mortal) start(cmd *exec.Cmd, disturb func(pid int)) (said string, err e
 		if said = stderr.String(); !late.Stop() {
 			m.t.Fatalf("%v: not through within %v: %s", cmd.Args[1:], watchdog, said)
 		}
-		if again.ProcessState.ExitCode() != ExitUsage || !strings.Contains(said, "is written by process") {
+		// What writes for a launcher that was killed gives the lock back when it has noticed.
+		if again.ProcessState.ExitCode() != ExitFailed || !strings.Contains(said, "writes to it: wait for its end") {
 			break
 		}
 		if time.Now().After(deadline) {
