@@ -112,18 +112,20 @@ func ParseBundled(row *[RowBytes]byte, nodes int64) (Chunk, error) {
 }
 
 // ReadBundle calls yield for each chunk of a bundle of a run with so many nodes, with its bytes, verified. They end
-// with the call. The next chunk is read and verified meanwhile, which is half of the work of loading a state: it takes
-// the memory of two chunks and one frame. from isn't read any more when it returns.
+// with the call. The next chunk is verified meanwhile, and the one behind it read: each of the three is about a third
+// of loading a state. It takes the memory of three chunks and one frame. from isn't read any more when it returns.
 func ReadBundle(from io.Reader, nodes int64, yield func(c Chunk, data []byte) error) error {
-	r := bundleReader{in: bufio.NewReaderSize(from, packReadBytes), nodes: nodes}
-	ahead, empty, stop := make(chan bundled), make(chan []byte, 2), make(chan struct{})
-	empty <- nil
-	empty <- nil
-	var reading sync.WaitGroup
-	reading.Go(func() { r.readAll(ahead, empty, stop) })
-	defer reading.Wait()
-	defer close(stop)
-	for b := range ahead {
+	r := bundleReader{in: bufio.NewReaderSize(from, packReadBytes), nodes: nodes, stop: make(chan struct{})}
+	empty, read, verified := make(chan []byte, bundleAhead), make(chan bundled), make(chan bundled)
+	for range bundleAhead {
+		empty <- nil
+	}
+	var stages sync.WaitGroup
+	stages.Go(func() { r.readAll(empty, read) })
+	stages.Go(func() { r.verifyAll(read, verified) })
+	defer stages.Wait()
+	defer close(r.stop)
+	for b := range verified {
 		if errors.Is(b.err, errBundleEnd) {
 			break
 		}
@@ -133,10 +135,13 @@ func ReadBundle(from io.Reader, nodes int64, yield func(c Chunk, data []byte) er
 		if err := yield(b.chunk, b.data); err != nil {
 			return err
 		}
-		empty <- b.data // of two, so there is room
+		empty <- b.data // of bundleAhead, so there is room
 	}
 	return nil
 }
+
+// bundleAhead is how many chunks of a bundle have memory: one is read, one verified, and one with yield.
+const bundleAhead = 3
 
 // errBundleEnd: there is no further chunk.
 var errBundleEnd = errors.New("the end of the bundle")
@@ -152,33 +157,66 @@ type bundled struct {
 type bundleReader struct {
 	in    *bufio.Reader
 	nodes int64
+	stop  chan struct{} // closed: nobody waits for chunks
 	codec codec
 	frame []byte
-	count int
+	count int // owned by readAll
 }
 
 // readAll reads chunks into empty memory until the first error, or stop.
-func (r *bundleReader) readAll(to chan<- bundled, empty <-chan []byte, stop <-chan struct{}) {
+func (r *bundleReader) readAll(empty <-chan []byte, to chan<- bundled) {
 	for {
 		var b bundled
 		select {
 		case b.data = <-empty:
-		case <-stop:
+		case <-r.stop:
 			return
 		}
 		b.chunk, b.data, b.err = r.next(b.data)
-		select {
-		case to <- b:
-		case <-stop:
-			return
-		}
-		if b.err != nil {
+		r.count++
+		if !r.pass(b, to) {
 			return
 		}
 	}
 }
 
-// next reads a chunk into memory, or into larger one.
+// verifyAll verifies what was read until the first error, or stop.
+func (r *bundleReader) verifyAll(from <-chan bundled, to chan<- bundled) {
+	for {
+		var b bundled
+		select {
+		case b = <-from:
+		case <-r.stop:
+			return
+		}
+		if b.err == nil {
+			b.err = wrapBundled(&b.chunk, b.chunk.verify(b.data))
+		}
+		if !r.pass(b, to) {
+			return
+		}
+	}
+}
+
+// pass hands a chunk on, and reports whether others follow it.
+func (r *bundleReader) pass(b bundled, to chan<- bundled) bool {
+	select {
+	case to <- b:
+		return b.err == nil
+	case <-r.stop:
+		return false
+	}
+}
+
+// wrapBundled says of which chunk an error is.
+func wrapBundled(c *Chunk, err error) error {
+	if err != nil {
+		err = fmt.Errorf("checkpoint: %v of a bundle: %w", c, err)
+	}
+	return err
+}
+
+// next reads a chunk into memory, or into larger one. It isn't verified.
 func (r *bundleReader) next(data []byte) (c Chunk, read []byte, err error) {
 	var head [rowBytes]byte
 	if _, err := io.ReadFull(r.in, head[:]); errors.Is(err, io.EOF) {
@@ -190,13 +228,9 @@ func (r *bundleReader) next(data []byte) (c Chunk, read []byte, err error) {
 		return c, nil, fmt.Errorf("checkpoint: chunk %d of a bundle: %w", r.count, err)
 	}
 	if r.frame, err = readFrame(r.in, r.frame, c.Size); err == nil {
-		data, err = r.codec.decode(&c, r.frame, data)
+		data, err = r.codec.decompress(&c, r.frame, data)
 	}
-	if err != nil {
-		return c, nil, fmt.Errorf("checkpoint: %v of a bundle: %w", &c, err)
-	}
-	r.count++
-	return c, data, nil
+	return c, data, wrapBundled(&c, err)
 }
 
 // parseBundled reads the row of a chunk in a bundle.
