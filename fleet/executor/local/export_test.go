@@ -2,6 +2,9 @@
 
 package local
 
+// EndMarked is what ends processes.
+var EndMarked = endMarked
+
 // MarkedBy are the processes of a job, or of all jobs where it is "".
 func MarkedBy(work, job string) (pids []int) {
 	all, _ := markedBy(work)

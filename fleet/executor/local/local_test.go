@@ -335,3 +335,37 @@ func TestCache(t *testing.T) {
 		t.Errorf("found %v, %v in the cache, want what was used last", entries, err)
 	}
 }
+
+// TestEndedMeanwhile: of the processes that are found one may end by itself, and its run with it, before somebody asks
+// whose it is. Nothing was ended then.
+func TestEndedMeanwhile(t *testing.T) {
+	work := t.TempDir()
+	for name, meanwhile := range map[string]bool{"meanwhile": true, "by us": false} {
+		cmd := exec.Command("sleep", "1000")
+		cmd.Env = append(os.Environ(), local.WorkVariable+"="+work, local.JobVariable+"=x/0.0.0.1")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		gone := make(chan struct{})
+		go func() {
+			defer close(gone)
+			_ = cmd.Wait() // it was killed
+		}()
+		ended, err := local.EndMarked(t.Context(), work, func(string) bool {
+			if meanwhile {
+				_ = cmd.Process.Kill() // it may be gone
+				<-gone
+			}
+			return true
+		}, 0, 10*time.Second)
+		want := 1
+		if meanwhile {
+			want = 0
+		}
+		if ended != want || err != nil {
+			t.Errorf("%s: found %d ended, %v, want %d", name, ended, err, want)
+		}
+		_ = cmd.Process.Kill() // if that hasn't happened
+		<-gone
+	}
+}

@@ -94,9 +94,9 @@ func endMarked(ctx context.Context, work string, ends func(job string) bool, lea
 			if time.Since(began) > grace {
 				signal = syscall.SIGKILL
 			}
-			if time.Since(began) >= leave && told[m.pid] != signal {
+			// One that was found may have ended since, and with it the run that it was of, which is why it is to end.
+			if time.Since(began) >= leave && told[m.pid] != signal && send(m, work, signal) {
 				told[m.pid] = signal
-				send(m, work, signal)
 			}
 		}
 		switch {
@@ -114,15 +114,17 @@ func endMarked(ctx context.Context, work string, ends func(job string) bool, lea
 	}
 }
 
-// send signals a process that still is what it was found to be.
-func send(m marked, work string, s syscall.Signal) {
+// send signals a process, and reports whether it still was what it was found to be.
+func send(m marked, work string, s syscall.Signal) bool {
 	p, err := os.FindProcess(m.pid) // a handle: no other process gets the signal, whoever has the number then
 	if err != nil {
-		return
+		return false
 	}
 	defer p.Release()
-	if job, ok := markOf(m.pid, work); ok && job == m.job {
-		_ = p.Signal(s)
-		_ = p.Signal(syscall.SIGCONT)
+	job, ok := markOf(m.pid, work)
+	if !ok || job != m.job || p.Signal(s) != nil {
+		return false
 	}
+	_ = p.Signal(syscall.SIGCONT)
+	return true
 }
