@@ -83,7 +83,11 @@ type Agent struct {
 
 	mu    sync.Mutex
 	hosts map[cluster.Assignment]*server // which server has which partition
+	works map[attemptName]*work          // what the executor has
 }
+
+// attemptName is by what an executor knows an attempt.
+type attemptName struct{ experiment, replication string }
 
 // New makes an agent, which sweeps from then on until Close.
 func New(o Options) *Agent {
@@ -92,8 +96,8 @@ func New(o Options) *Agent {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	a := &Agent{o: o, hosts: map[cluster.Assignment]*server{}, ways: newWaysTable(o.Member),
-		vitalsNow: make(chan chan struct{})}
+	a := &Agent{o: o, hosts: map[cluster.Assignment]*server{}, works: map[attemptName]*work{},
+		ways: newWaysTable(o.Member), vitalsNow: make(chan chan struct{})}
 	a.closed, a.cancel = context.WithCancel(context.Background())
 	a.o.Vitals = cmp.Or(a.o.Vitals, fleet.VitalsEvery)
 	a.waiters.Go(a.sweep)
@@ -183,14 +187,19 @@ func (a *Agent) job(ctx context.Context, w *work) (final bool, err error) {
 	return false, nil
 }
 
-// host notes which server has a partition; nil takes it out.
+// host notes which server has a partition.
 func (a *Agent) host(as cluster.Assignment, s *server) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if s == nil {
+	a.hosts[as] = s
+}
+
+// leave is host's end, unless another server has the partition by now.
+func (a *Agent) leave(as cluster.Assignment, s *server) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.hosts[as] == s {
 		delete(a.hosts, as)
-	} else {
-		a.hosts[as] = s
 	}
 }
 

@@ -321,6 +321,30 @@ func TestGivenUp(t *testing.T) {
 	f.end()
 }
 
+// TestSameName: a server that is given an attempt which another one of this agent still has, as after a store that has
+// lost all it had, begins when that one has given it up, and keeps its files.
+func TestSameName(t *testing.T) {
+	f := setUp(t)
+	id := f.submit(launchtest.Scenario(6, 60, slow))
+	f.dispatch(id, 1, "h1-0")
+	f.applied(f.ask("h1-0", id, 1, 0, cluster.Reserved, cluster.Ready, cluster.Active))
+	f.await(id, "that it simulates", simulates)
+	f.dispatch(id, 1, "h1-1")
+	f.applied(f.ask("h1-1", id, 1, 0, cluster.Reserved))
+	ready := make(chan cluster.Ack)
+	go func() { ready <- f.ask("h1-1", id, 1, 0, cluster.Ready) }()
+	select {
+	case ack := <-ready:
+		t.Fatalf("found the ack %+v while the other server has the attempt", ack)
+	case <-time.After(300 * time.Millisecond): // it isn't begun, however late that is
+	}
+	f.applied(f.ask("h1-0", id, 1, 0, cluster.Terminated))
+	f.applied(<-ready)
+	f.applied(f.ask("h1-1", id, 1, 0, cluster.Active))
+	f.free("h1-0", "h1-1")
+	f.end()
+}
+
 // TestOld: what doesn't count isn't begun, and says nothing; what can never be begun is a final failure.
 func TestOld(t *testing.T) {
 	f := setUp(t)

@@ -45,6 +45,9 @@ type work struct {
 
 	ran time.Duration // before a pause; of the goroutine that watches over run
 
+	released  chan struct{} // closed when the executor has nothing of it any more
+	releasing sync.Mutex    // held while it forgets it
+
 	mu     sync.Mutex // held while a report is written
 	number uint64     // of the last report
 	done   bool       // the last report of the attempt is written, or isn't wanted
@@ -65,7 +68,11 @@ func (s *server) Initialize(ctx context.Context, as cluster.Assignment) ([]strin
 		return nil, nil
 	}
 	s.a.host(as, s)
-	w := &work{a: s.a, as: as, id: id, giveUp: make(chan struct{}), began: s.a.o.Now().UTC()}
+	w := &work{a: s.a, as: as, id: id, giveUp: make(chan struct{}), released: make(chan struct{}),
+		began: s.a.o.Now().UTC()}
+	if err := w.take(ctx); err != nil {
+		return nil, err // nobody waits for it
+	}
 	final := false
 	if final, err = s.a.job(ctx, w); err == nil {
 		err = w.prepare(ctx)
@@ -74,10 +81,8 @@ func (s *server) Initialize(ctx context.Context, as cluster.Assignment) ([]strin
 		s.work = w
 		return nil, nil
 	}
-	if w.job != nil {
-		err = errors.Join(err, s.a.o.Executor.Release(w.job))
-	}
-	s.a.host(as, nil)
+	err = errors.Join(err, w.release())
+	s.a.leave(as, s)
 	if ctx.Err() != nil || errors.Is(err, ErrOld) {
 		return nil, err // nobody waits for it
 	}
@@ -163,7 +168,7 @@ const reportMax = 5 * time.Second
 // Terminate implements cluster.Runner.
 func (s *server) Terminate(ctx context.Context) error {
 	w := s.work
-	s.a.host(s.as, nil)
+	s.a.leave(s.as, s)
 	s.work = nil
 	if w == nil {
 		s.a.ways.forget(namesOf(s.others), true)
@@ -188,7 +193,52 @@ func (s *server) Terminate(ctx context.Context) error {
 	if err := w.report(ctx, r); err != nil { // the leader sees that the server has given it up
 		s.a.o.Report(fmt.Errorf("the report that %s was given up: %w", w.job.Name(), err))
 	}
-	return errors.Join(s.a.endRun(ctx, s.as), s.a.o.Executor.Release(w.job))
+	return errors.Join(s.a.endRun(ctx, s.as), w.release())
+}
+
+// take waits until no other server of this agent has an attempt of this name. There is one where a store, or a site,
+// was given an experiment again that it had lost: the executor knows attempts by name, and ends the first one's
+// processes and removes its files when that is given up.
+func (w *work) take(ctx context.Context) error {
+	a, name := w.a, attemptName{w.as.Experiment, w.as.Replication}
+	for {
+		a.mu.Lock()
+		other := a.works[name]
+		if other == nil {
+			a.works[name] = w
+		}
+		a.mu.Unlock()
+		if other == nil {
+			return nil
+		}
+		select {
+		case <-other.released: // its own server sees to that
+		case <-ctx.Done():
+			return fmt.Errorf("an earlier %s/%s is still being ended here: %w", name.experiment, name.replication,
+				context.Cause(ctx))
+		}
+	}
+}
+
+// release has the executor forget the attempt, and does nothing when it has.
+func (w *work) release() error {
+	w.releasing.Lock()
+	defer w.releasing.Unlock()
+	select {
+	case <-w.released:
+		return nil
+	default:
+	}
+	if w.job != nil {
+		if err := w.a.o.Executor.Release(w.job); err != nil {
+			return err
+		}
+	}
+	w.a.mu.Lock()
+	delete(w.a.works, attemptName{w.as.Experiment, w.as.Replication})
+	w.a.mu.Unlock()
+	close(w.released)
+	return nil
 }
 
 // watch reports on a run until it has ended, and then how.
@@ -271,7 +321,7 @@ func (w *work) end(run executor.Run) {
 	if !w.reported(r) {
 		return // the server gives it up, or the agent ends
 	}
-	if err := w.a.o.Executor.Release(w.job); err != nil {
+	if err := w.release(); err != nil {
 		w.a.o.Report(err)
 	}
 	w.a.endAll(w.as, failed)
