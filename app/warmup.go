@@ -79,6 +79,7 @@ func (p *program) settle(ctx context.Context, cfg *launch.Config, l *launch.Laun
 	}
 	pilot := *cfg
 	pilot.Seed, pilot.Replications, pilot.Series, pilot.LastThere = pilotSeed(cfg.Seed), 1, true, false
+	pilot.Only = nil // a part of a run counts from when on the run does: its pilot is the same
 	pilot.Trace, pilot.Records, pilot.Journal, pilot.Profiles = "", nil, nil, ""
 	pilot.Checkpoint, pilot.Resume, pilot.Legs, pilot.Each, pilot.Ready, pilot.Answers = nil, nil, nil, nil, nil, nil
 	pilot.Enough, pilot.SoFar, pilot.Phases = nil, nil, nil
