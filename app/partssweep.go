@@ -12,6 +12,7 @@ import (
 	"github.com/disco-sim/disco/internal/checkpoint"
 	"github.com/disco-sim/disco/internal/launch"
 	"github.com/disco-sim/disco/internal/sweep"
+	"github.com/disco-sim/disco/scenario"
 )
 
 // mergePoints tells which parts are those of which point of a sweep: points says it of some, and else they are those
@@ -73,14 +74,20 @@ func pointOf(run *checkpoint.Run, grid []sweep.Point) int {
 	return unknownPoint
 }
 
-// hasPoint tells whether a run has the settings of a point: the last one of a field counts.
+// hasPoint tells whether a run has the settings of a point: the last one of a field counts. One that has found its
+// warm-up has that in the place of what asked for it; with the same one as a given time it is at another point.
 func hasPoint(run *checkpoint.Run, point sweep.Point) bool {
 	set := map[string]string{}
 	for _, s := range run.Settings {
 		set[s.Key] = s.Value
 	}
 	for _, s := range point {
-		if value, ok := set[s.Key]; !ok || value != s.Value {
+		value, ok := set[s.Key]
+		same := ok && value == s.Value
+		if s.Key == scenario.WarmupField && run.Warmup != nil {
+			same = findsWarmup(s)
+		}
+		if !same {
 			return false
 		}
 	}

@@ -308,7 +308,7 @@ func (p *program) once(ctx context.Context, o *order, screen *screen, read *scen
 	if err != nil {
 		return err
 	}
-	if l, o.warmup, err = p.settle(ctx, &o.config, l, screen); err != nil {
+	if l, o.warmup, err = o.settle(ctx, &o.config, l, screen); err != nil {
 		return err
 	}
 	each.begin(l.Scenario())

@@ -291,6 +291,7 @@ func (o *order) storedRun(l *launch.Launch) (*checkpoint.Run, error) {
 		Simprocs: int64(g.NumSimprocs()), GroupNodes: checkpoint.GroupNodes(nodes), Trace: o.config.Trace != "",
 		Series: o.config.Series, Records: o.records != nil,
 		Replayable: o.saving != nil && o.saving.replays, EndsOnly: o.saving != nil && o.saving.config.EndsOnly}
+	run.Warmup = o.warmup.stored()
 	if only := o.config.Only; only != nil {
 		run.Only = &checkpoint.Only{First: only.First, Last: only.Last}
 	}

@@ -229,7 +229,7 @@ func (p *program) runPoint(
 	if err != nil {
 		return nil, err
 	}
-	l, found, err := p.settle(ctx, &cfg, l, screen)
+	l, found, err := o.settle(ctx, &cfg, l, screen)
 	if err != nil {
 		return nil, err
 	}

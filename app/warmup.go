@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/disco-sim/disco/internal/checkpoint"
 	"github.com/disco-sim/disco/internal/launch"
 	tables "github.com/disco-sim/disco/internal/table"
 	"github.com/disco-sim/disco/model/measure"
@@ -56,6 +57,45 @@ type warmupRow struct {
 	} `json:"pilot"`
 }
 
+// stored is what run.json says of it.
+func (r *warmupRow) stored() *checkpoint.Warmup {
+	if r == nil {
+		return nil
+	}
+	return &checkpoint.Warmup{Seconds: r.Seconds, Method: r.Method, By: r.By, Seed: r.Pilot.Seed,
+		Windows: int64(r.Pilot.Windows), Window: r.Pilot.Seconds}
+}
+
+// storedWarmup is the warm-up that a run has found, by its run.json; nil: it was given, or there is none.
+func storedWarmup(run *checkpoint.Run) *warmupRow {
+	w := run.Warmup
+	if w == nil {
+		return nil
+	}
+	row := &warmupRow{Seconds: w.Seconds, Method: w.Method, By: w.By}
+	row.Pilot.Seed, row.Pilot.Windows, row.Pilot.Seconds = w.Seed, int(w.Windows), w.Window
+	return row
+}
+
+// foundBefore is the warm-up that was found by the run that this one goes on with or from, or is put together from
+// parts of: what goes on may have no other one.
+func (o *order) foundBefore() *warmupRow {
+	switch {
+	case o.merging != nil && len(o.merging.parts) > 0:
+		return storedWarmup(o.merging.parts[0].Run())
+	case o.whatIf != nil:
+		return storedWarmup(o.whatIf.repo.Run())
+	case o.saving != nil && o.saving.resumed != nil:
+		return storedWarmup(o.saving.repo.Run())
+	}
+	return nil
+}
+
+// findsWarmup reports whether the value of a field is that by which a run finds its warm-up.
+func findsWarmup(s scenario.Setting) bool {
+	return s.Key == scenario.WarmupField && strings.Trim(s.Value, ` "'`) == scenario.WarmupAuto
+}
+
 // String says in a line what was found, and how.
 func (r *warmupRow) String() string {
 	return fmt.Sprintf("warm-up of %s, by MSER-5 on the course of %s in a pilot replication (seed %d, %s of %s)",
@@ -72,10 +112,10 @@ func settles(s scenario.Scenario) bool {
 // settle finds the warm-up of a scenario that leaves it to a look at a replication: it runs a pilot, which has a seed
 // of its own, so that no replication that is counted has had a say in what is counted of it. What was found is put into
 // the scenario as --set would, so that workers, checkpoints and runs that go on have it as they have any setting.
-func (p *program) settle(ctx context.Context, cfg *launch.Config, l *launch.Launch, screen *screen) (*launch.Launch,
+func (o *order) settle(ctx context.Context, cfg *launch.Config, l *launch.Launch, screen *screen) (*launch.Launch,
 	*warmupRow, error) {
 	if !settles(l.Scenario()) {
-		return l, nil, nil
+		return l, o.foundBefore(), nil
 	}
 	pilot := *cfg
 	pilot.Seed, pilot.Replications, pilot.Series, pilot.LastThere = pilotSeed(cfg.Seed), 1, true, false

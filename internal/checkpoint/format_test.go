@@ -25,6 +25,10 @@ func testManifest() *Manifest {
 	return &Manifest{Format: formatVersion, Run: run.ID, RunJSON: run.Check, Epoch: 10, Packs: []Pack{{Bytes: 1000}}}
 }
 
+func warmup(seconds, window float64, windows int64) *Warmup {
+	return &Warmup{Seconds: seconds, Method: "MSER-5", By: "x", Windows: windows, Window: window}
+}
+
 func attached(size int) Attached {
 	data := make([]byte, size)
 	return Attached{Name: "a", Data: data, Digest: sha256.Sum256(data)}
@@ -77,6 +81,15 @@ func TestBoundsOfRun(t *testing.T) {
 			func(r *Run) { r.Shards = 0 }, func(r *Run) { r.Shards = -1 }},
 		{"run", func(*Run) {}, func(r *Run) { r.ID = ID{} }, nil, nil},
 		{"from: epoch_s", func(r *Run) { r.From = &From{Epoch: 1} }, func(r *Run) { r.From = &From{} }, nil, nil},
+		{"warmup: seconds", func(r *Run) { r.Warmup = warmup(math.Nextafter(100, 0), 100, 1) },
+			func(r *Run) { r.Warmup = warmup(100, 1, 1) },
+			func(r *Run) { r.Warmup = warmup(0, 1, 1<<31) }, func(r *Run) { r.Warmup = warmup(math.NaN(), 1, 1) }},
+		{"warmup: window_s", func(r *Run) { r.Warmup = warmup(5, 100, 1) },
+			func(r *Run) { r.Warmup = warmup(5, 101, 1) },
+			func(r *Run) { r.Warmup = warmup(5, 0.1, 1) }, func(r *Run) { r.Warmup = warmup(5, 0, 1) }},
+		{"warmup: windows", func(r *Run) { r.Warmup = warmup(5, 1, 1<<31) },
+			func(r *Run) { r.Warmup = warmup(5, 1, 1<<31+1) },
+			func(r *Run) { r.Warmup = warmup(5, 1, 1) }, func(r *Run) { r.Warmup = warmup(5, 1, 0) }},
 		{"from: set", func(r *Run) { r.From = &From{Epoch: 1, Settings: make([]Setting, settingsMax)} },
 			func(r *Run) { r.From = &From{Epoch: 1, Settings: make([]Setting, settingsMax+1)} }, nil, nil},
 	} {

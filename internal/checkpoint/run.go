@@ -21,6 +21,7 @@ const (
 	replicationsMax  = 100000
 	countMax         = 1 << 31 // nodes, simprocs
 	groupNodesMax    = 1 << 31
+	windowsMax       = 1 << 31
 )
 
 // Run is what a run was begun with: run.json.
@@ -48,9 +49,10 @@ type Run struct {
 	Records      bool       `json:"records,omitempty"`   // what handlers record is kept
 	EndsOnly     bool       `json:"ends_only,omitempty"` // there are ends of replications, and no checkpoints
 	Externals    bool       `json:"externals"`
-	Only         *Only      `json:"only,omitempty"` // nil: all replications
-	From         *From      `json:"from,omitempty"` // nil: it began at epoch 0
-	Check        Digest     `json:"check,omitzero"` // of all other fields: the line at the file's end
+	Only         *Only      `json:"only,omitempty"`   // nil: all replications
+	From         *From      `json:"from,omitempty"`   // nil: it began at epoch 0
+	Warmup       *Warmup    `json:"warmup,omitempty"` // nil: none was found, but perhaps one given
+	Check        Digest     `json:"check,omitzero"`   // of all other fields: the line at the file's end
 }
 
 // Attached is a file that the scenario refers to.
@@ -78,6 +80,17 @@ type From struct {
 	Epoch    float64   `json:"epoch_s"`
 	Manifest Digest    `json:"manifest"` // its check
 	Settings []Setting `json:"set"`
+}
+
+// Warmup is what a pilot replication found of how long a run takes to settle. Settings have it, in the place of what
+// asked for it.
+type Warmup struct {
+	Seconds float64 `json:"seconds"`
+	Method  string  `json:"method"`
+	By      string  `json:"by"` // the course that took longest to settle
+	Seed    uint64  `json:"seed,string"`
+	Windows int64   `json:"windows"` // of that course
+	Window  float64 `json:"window_s"`
 }
 
 // groupsMost is how many groups of nodes there are at most.
@@ -135,7 +148,26 @@ func (r *Run) check() error {
 			return err
 		}
 	}
+	if w := r.Warmup; w != nil {
+		if err := w.check(r.Horizon); err != nil {
+			return fmt.Errorf("warmup: %w", err)
+		}
+	}
 	return r.checkAttached()
+}
+
+// check says which field is out of its bounds.
+func (w *Warmup) check(horizon float64) error {
+	if !(w.Seconds >= 0 && w.Seconds < horizon) {
+		return fmt.Errorf("seconds: found %v, want 0 or more, and less than the horizon, %v", w.Seconds, horizon)
+	}
+	if !(w.Window > 0 && w.Window <= horizon) {
+		return fmt.Errorf("window_s: found %v, want more than 0, and at most the horizon, %v", w.Window, horizon)
+	}
+	return errors.Join(
+		atMost("method: bytes", int64(len(w.Method)), nameBytesMax),
+		atMost("by: bytes", int64(len(w.By)), settingBytesMax),
+		within("windows", w.Windows, 1, windowsMax))
 }
 
 // checkAttached says which attached file isn't what it was.
