@@ -76,7 +76,7 @@ func (s *State) noteReport(p *piece) {
 	x := &p.report.Report.Progress
 	first := p.known.version == metastore.Version{}
 	p.known.version, p.known.at = p.report.Version, s.now
-	if first || x.Now > p.known.now {
+	if first || x.Now > p.known.now || x.Anew(p.known.now, p.known.events) {
 		p.known.moved, p.known.now, p.known.events = s.now, x.Now, x.Events
 		if x.Ran > 0 { // else the agent is one that doesn't say it
 			p.known.events = min(x.Events, x.MovedEvents)

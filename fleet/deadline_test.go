@@ -242,6 +242,32 @@ func TestNothingEndsUnseen(t *testing.T) {
 	}
 }
 
+// TestBegunAnew: a run whose simulated time begins again, as it does behind the pilot replication for a warm-up,
+// doesn't stand; one that says less of simulated time alone, or does nothing behind its new begin, does.
+func TestBegunAnew(t *testing.T) {
+	for _, c := range []struct {
+		then  Progress
+		state PieceState
+	}{
+		{Progress{Now: 3, Events: 30}, Running},
+		{Progress{Now: 3, Events: 900}, Held},
+		{Progress{Now: 90, Events: 900}, Held},
+	} {
+		b := newBench(t, 1, 1, Rules{})
+		b.submit("e", 1, 1)
+		b.run()
+		b.report("e", 0, Report{State: Running, Progress: Progress{Now: 90, Horizon: 100, Events: 900}})
+		b.decide(time.Second)
+		c.then.Horizon = 100
+		b.report("e", 0, Report{State: Running, Progress: c.then})
+		b.decide(noProgressDefault)
+		if b.want("e", 0, c.state); c.state == Running {
+			b.decide(noProgressDefault)
+			b.want("e", 0, Held)
+		}
+	}
+}
+
 // TestStopping: a run that gets on with its end is given longer before its servers are told to exit; what doesn't stop
 // is listed, in the piece and in the experiment's standing, and isn't waited for any longer.
 func TestStopping(t *testing.T) {

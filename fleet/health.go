@@ -145,7 +145,7 @@ type meter struct {
 // measure takes a gang's simulated time.
 func (m *meter) measure(attempt int, at time.Duration, now float64) {
 	switch {
-	case m.attempt != attempt:
+	case m.attempt != attempt || now < m.now: // it has begun, perhaps anew
 		*m = meter{attempt: attempt, at: at, now: now}
 	case at-m.at >= paceWindow:
 		*m = meter{attempt, at, now, (now - m.now) / (at - m.at).Seconds()}

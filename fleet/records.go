@@ -273,6 +273,10 @@ type Progress struct {
 	MovedEvents uint64        `json:"moved_events,omitempty"` // Events when it moved last
 }
 
+// Anew tells whether a run is at its begin again that had been at a time, with so many events: one that finds its
+// warm-up simulates twice, first what isn't counted, and one may go back to a checkpoint. That is no standing still.
+func (p *Progress) Anew(was float64, events uint64) bool { return p.Now < was && p.Events < events }
+
 // AttemptID names an attempt at a piece: the Replication of the cluster's assignments.
 type AttemptID struct {
 	PieceID

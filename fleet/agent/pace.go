@@ -35,7 +35,7 @@ func (p *pace) ran() time.Duration { return p.before + time.Since(p.began) }
 // of completes how far the run says that it is, and tells whether that is to be reported.
 func (p *pace) of(x fleet.Progress) (y fleet.Progress, tell bool) {
 	now := time.Now()
-	if x.Now > p.now {
+	if x.Now > p.now || x.Anew(p.now, p.events) {
 		p.now, p.moved, p.events = x.Now, now, x.Events
 	}
 	tell = x != p.said || now.Sub(p.reported) >= stillEvery

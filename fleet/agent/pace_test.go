@@ -32,7 +32,11 @@ func TestPace(t *testing.T) {
 		is(1, 6, true, 6*time.Second, 5)
 		is(1, 6, false, 7*time.Second, 5)
 		is(2, 7, true, 0, 7)
-		if got := p.ran(); got != time.Minute+10*time.Second {
+		is(0.5, 8, true, time.Second, 7) // it says something else, but hasn't begun anew
+		is(0.5, 3, true, 0, 3)
+		is(0.5, 3, false, time.Second, 3)
+		is(0.75, 4, true, 0, 4)
+		if got := p.ran(); got != time.Minute+14*time.Second {
 			t.Errorf("it ran for %v", got)
 		}
 	})
