@@ -237,6 +237,9 @@ func (o *order) ofParts(run *checkpoint.Run) error {
 	err := o.ofRun(run, o.merging.parts[0].String())
 	if named := o.merging.file; named != "" {
 		o.file, o.config.File = named, named
+		if named == "-" { // what models call it, as where it was read
+			o.config.File = StandardInput
+		}
 	}
 	return err
 }

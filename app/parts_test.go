@@ -4,6 +4,7 @@ package app
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -197,5 +198,39 @@ func TestRepeat(t *testing.T) {
 	p := &program{name: "disco-run"}
 	if lines := p.repeat(o, d); len(lines) != 2 || lines[1] != "disco-run run scenario.yml --seed 1" {
 		t.Errorf("from standard input: %q", lines)
+	}
+}
+
+// TestMergeNamed: parts of a scenario from standard input, which machines had as a file, are put together to what a run
+// from there gives, and those of a file that really has such a name to what a run of that gives. A model's name, and so
+// what its results are called, comes from the file's.
+func TestMergeNamed(t *testing.T) {
+	call := partsFolder(t)
+	text, err := os.ReadFile("mini.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{StandardInput, "-"} {
+		if err := os.WriteFile(name, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, c := range []struct{ named, file string }{{"-", StandardInput}, {StandardInput, StandardInput},
+		{"./-", "./-"}} {
+		whole, merged, dir := fmt.Sprint("whole", i), fmt.Sprint("merged", i), fmt.Sprint("part", i)
+		var out, errs strings.Builder
+		status := Run([]string{"disco-run", "run", c.named, "--horizon", "5", "--transport", "inproc", "--json", whole},
+			strings.NewReader(string(text)), &out, &errs, service.Kind())
+		if status != ExitOK {
+			t.Fatalf("%s: %d: %s", c.named, status, errs.String())
+		}
+		call(ExitOK, "run", c.file, "--horizon", "5", "--transport", "inproc", "--checkpoint-to", dir)
+		call(ExitOK, "merge", dir, "--named="+c.named, "--json", merged)
+		want, found := fieldsOf(t, whole), fieldsOf(t, merged)
+		for _, name := range []string{"scenario", "file", "trace_hash", "seed"} {
+			if string(found[name]) != string(want[name]) || len(want[name]) == 0 {
+				t.Errorf("%s: found the %s %s, want %s", c.named, name, found[name], want[name])
+			}
+		}
 	}
 }

@@ -62,6 +62,9 @@ func (p *program) submission(c *cli.Context) (*submission.Submission, error) {
 	if err != nil {
 		return nil, err
 	}
+	if file == "" {
+		file = doc.File()
+	}
 	cfg := &o.config
 	cfg.File, cfg.Text = doc.File(), doc.Text()
 	cfg.Transport, cfg.Memory = launch.TransportInproc, math.MaxInt64 // the machines that simulate it look at their own
@@ -72,7 +75,7 @@ func (p *program) submission(c *cli.Context) (*submission.Submission, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &submission.Submission{File: doc.File(), Args: submissionArgs(c, cfg),
+	s := &submission.Submission{File: file, Args: submissionArgs(c, cfg),
 		Sweep: o.sweeps, Until: c.StringSlice("until"), Figures: o.named, Replications: cfg.Replications,
 		Workers: cfg.Workers, Text: doc.Text()}
 	graph := false

@@ -73,6 +73,18 @@ func TestSubmissionWithFiles(t *testing.T) {
 	}
 }
 
+// A scenario from standard input is named so, and not as a file could be.
+func TestSubmissionFromInput(t *testing.T) {
+	into := t.TempDir()
+	var out, errs bytes.Buffer
+	status := Run([]string{"disco-run", submission.Command, "--" + submission.Into, into, "--", "-"},
+		strings.NewReader("model: phold\n"), &out, &errs, phold.Kind())
+	s, err := submission.Read(into)
+	if status != ExitOK || err != nil || s.File != "-" || string(s.Text) != "model: phold\n" {
+		t.Errorf("found %+v, %v, status %d: %s", s, err, status, errs.String())
+	}
+}
+
 // It is no command for people.
 func TestSubmissionAlone(t *testing.T) {
 	var out, errs bytes.Buffer

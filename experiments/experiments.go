@@ -376,6 +376,14 @@ func settings(spec *fleet.Spec, id fleet.PieceID) []string {
 	return spec.Steps[id.Step].Points[id.Point]
 }
 
+// stepFileText is the name of a step's file, for people.
+func stepFileText(step *fleet.Step) string {
+	if step.File == fleet.FromInput {
+		return step.FileName()
+	}
+	return step.File
+}
+
 func (s *shownExperiment) head(out *strings.Builder) {
 	fmt.Fprintf(out, "%s  %s  %v\n", s.ID, s.Name, s.Status)
 	if s.Spec == nil {
@@ -388,7 +396,7 @@ func (s *shownExperiment) head(out *strings.Builder) {
 		if step.From != "" {
 			begin = "goes on from " + step.From
 		}
-		fmt.Fprintf(out, "%s: %s; %s %s\n", cmp.Or(step.Name, step.File), stepText(&step), begin,
+		fmt.Fprintf(out, "%s: %s; %s %s\n", cmp.Or(step.Name, stepFileText(&step)), stepText(&step), begin,
 			strings.Join(step.Args, " "))
 	}
 	for _, label := range slices.Sorted(maps.Keys(s.Spec.Labels)) {

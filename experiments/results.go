@@ -208,7 +208,7 @@ func gatherStep(ctx context.Context, c *app.Call, e *fleet.Experiment, number in
 			args = append(args, "--out", temp+"-out") // where parts have records they go to a folder
 		}
 	}
-	args = append(args, "--named="+named(step.File))
+	args = append(args, "--named="+step.File)
 	for _, name := range resultsKept {
 		switch {
 		case !c.IsSet(name):
@@ -242,14 +242,6 @@ func gatherStep(ctx context.Context, c *app.Call, e *fleet.Experiment, number in
 	}
 	dirs = slices.DeleteFunc(dirs, func(dir string) bool { return dir == "" })
 	return append(args, "--parts", list), os.WriteFile(list, []byte(strings.Join(dirs, "\n")+"\n"), 0o600)
-}
-
-// named is a scenario's file as the command line of a local run has it.
-func named(file string) string {
-	if file == app.StandardInput {
-		return "-"
-	}
-	return file
 }
 
 // stepsWanted are the numbers of the steps whose results are asked for.

@@ -261,9 +261,9 @@ func stepsOf(c *app.Call) (*fleet.Submission, error) {
 	if err != nil {
 		return nil, err
 	}
-	base := filepath.Base(checked.File)
-	s.Name = strings.TrimSuffix(base, filepath.Ext(base))
 	s.Steps = []fleet.SubmittedStep{submittedStep(fleet.Step{Args: checked.Args}, checked)}
+	base := s.Steps[0].FileName()
+	s.Name = strings.TrimSuffix(base, filepath.Ext(base))
 	return s, nil
 }
 

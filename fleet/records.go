@@ -4,6 +4,7 @@ package fleet
 
 import (
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -35,11 +36,17 @@ type Limits struct {
 	Total      time.Duration `json:"total_ns,omitempty"`       // of one attempt; 0: none
 }
 
+// FromInput is a step's File where the scenario was read from standard input. A file of that name is "./-".
+const FromInput = "-"
+
+// inputName is what programs call a scenario from there: models make names of it, which results have.
+const inputName = "standard input"
+
 // Step is a scenario that is to be simulated at each point, so many times.
 type Step struct {
 	Name         string       `json:"name"`
 	After        []string     `json:"after,omitempty"` // steps that must have finished before
-	File         string       `json:"file"`            // the scenario's, as it was named, for people and messages
+	File         string       `json:"file"`            // the scenario's, as it was named, or FromInput
 	Text         Digest       `json:"text"`
 	Attachments  []Attachment `json:"attachments,omitempty"`
 	Args         []string     `json:"args,omitempty"` // of run, checked by submit: --set, --seed, --horizon, …
@@ -56,6 +63,14 @@ type Step struct {
 	Export   map[string]string `json:"export,omitempty"`   // what of its results (type Export), by the name of imports
 	Require  []string          `json:"require,omitempty"`  // comparisons that its results must meet
 	Priority Priority          `json:"priority,omitempty"` // among the experiment's steps; "": Normal
+}
+
+// FileName is the name without folders under which machines have the scenario's file.
+func (s *Step) FileName() string {
+	if s.File == FromInput {
+		return inputName
+	}
+	return filepath.Base(s.File)
 }
 
 // Attachment is a file that a scenario names.

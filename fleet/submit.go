@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"github.com/disco-sim/disco/metastore"
@@ -155,7 +154,7 @@ func (s *Submission) spec() (spec *Spec, blobs map[Digest][]byte, err error) {
 	}
 	for i, step := range s.Steps {
 		is := step.Step
-		named[i], is.File = is.File, filepath.Base(is.File) // from wherever it is submitted it is the same
+		named[i], is.File = is.File, is.FileName() // from wherever it is submitted it is the same
 		is.Text, is.Attachments = blob(step.Scenario), nil
 		for _, f := range step.Attached {
 			is.Attachments = append(is.Attachments, Attachment{Name: f.Name, Digest: blob(f.Data)})

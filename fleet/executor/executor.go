@@ -146,7 +146,7 @@ func NewJob(spec *fleet.Spec, a fleet.AttemptID, place string) (*Job, error) {
 		return nil, fmt.Errorf("step %d of %s has %s × %s, and no piece %v", a.Step, spec.ID,
 			table.Plural(len(step.Points), "point"), table.Plural(step.Replications, "replication"), a.PieceID)
 	}
-	j := &Job{Experiment: spec.ID, Attempt: a, File: filepath.Base(step.File), Text: step.Text,
+	j := &Job{Experiment: spec.ID, Attempt: a, File: step.FileName(), Text: step.Text,
 		Attachments: step.Attachments, Args: slices.Clone(step.Args), Replications: step.Replications,
 		Workers: step.Workers, Place: place, OwnPlace: spec.Place != "",
 		Figures: slices.Concat(step.Wanted(), step.Figures)}

@@ -10,6 +10,20 @@ import (
 	"github.com/disco-sim/disco/fleet/executor"
 )
 
+// TestJobFileName: a machine has the scenario under the name by which a run of the submitter's knows it, since models
+// make names of it. One from standard input is a file there, and isn't the same as one with the name "-".
+func TestJobFileName(t *testing.T) {
+	for file, want := range map[string]string{"a/night.yml": "night.yml", "-": "standard input", "./-": "-",
+		"standard input": "standard input", "./-night.yml": "-night.yml"} {
+		spec := &fleet.Spec{ID: "e", Steps: []fleet.Step{{File: file, Points: [][]string{{}}, Replications: 1,
+			Workers: 1}}}
+		j, err := executor.NewJob(spec, fleet.AttemptID{Attempt: 1}, "/parts/e/0.0.0")
+		if err != nil || j.File != want {
+			t.Errorf("%q: found %+v, %v, want %q", file, j, err, want)
+		}
+	}
+}
+
 // TestJobFiles: files that can't lie below one folder are refused before a machine tries to write them, and those of
 // one name with the same bytes aren't.
 func TestJobFiles(t *testing.T) {

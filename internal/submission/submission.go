@@ -44,7 +44,7 @@ const (
 
 // Submission is a scenario, checked at each point.
 type Submission struct {
-	File         string     `json:"file"` // the scenario's, as it was named
+	File         string     `json:"file"` // the scenario's, as it was named: - for standard input
 	Args         []string   `json:"args"` // of run
 	Sweep        []string   `json:"sweep"`
 	Points       [][]string `json:"points"`            // settings KEY=VALUE
