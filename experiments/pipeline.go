@@ -219,7 +219,9 @@ func (s *stepFile) begin(f scenario.Section, dir string) {
 			}
 		}
 	} else if s.file = f.Field("file").Text(); !filepath.IsAbs(s.file) {
-		s.file = filepath.Join(dir, s.file)
+		if s.file = filepath.Join(dir, s.file); s.file == fleet.FromInput {
+			s.file = "./" + s.file // a path, which a pipeline has alone
+		}
 	}
 	if v := f.Field("checkpoint"); v.Present() {
 		s.checkpoint = v.Float(scenario.MoreThan(0))

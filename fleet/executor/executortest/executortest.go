@@ -44,8 +44,8 @@ type Config struct {
 func Run(t *testing.T, c Config) {
 	for name, f := range map[string]func(tr *trial, t *testing.T){
 		"finishes": (*trial).finishes, "stops": (*trial).stops, "killed": (*trial).killed, "fails": (*trial).fails,
-		"hangs": (*trial).hangs, "refuses": (*trial).refuses, "many": (*trial).many, "locked": (*trial).locked,
-		"figures": (*trial).figures, "closes": (*trial).closes,
+		"named": (*trial).named, "hangs": (*trial).hangs, "refuses": (*trial).refuses, "many": (*trial).many,
+		"locked": (*trial).locked, "figures": (*trial).figures, "closes": (*trial).closes,
 	} {
 		t.Run(name, func(t *testing.T) {
 			tr := &trial{Config: c, texts: map[string]string{}}
@@ -219,6 +219,20 @@ func (tr *trial) finishes(t *testing.T) {
 		j.Attempt.Attempt = attempt
 		out := tr.ends(t, j, tr.start(t, j))
 		kept(t, out, hash, events)
+		if err := tr.e.Release(j); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// named: a scenario's file may have any name, also one that looks like a flag, or like standard input.
+func (tr *trial) named(t *testing.T) {
+	text := launchtest.Scenario(6, 20, "")
+	hash, events := tr.reference(t, text)
+	for i, name := range []string{"-tiny.yml", "--help", "-", "a b=c,d.yml"} {
+		j := tr.job(t, text)
+		j.File, j.Attempt.Attempt = name, i+1
+		kept(t, tr.ends(t, j, tr.start(t, j)), hash, events)
 		if err := tr.e.Release(j); err != nil {
 			t.Error(err)
 		}

@@ -102,8 +102,8 @@ const (
 // run is the attempt, from its begin to its end.
 func (r *run) run() executor.Outcome {
 	began := time.Now()
-	command := []string{"run", r.job.File, "--only", strconv.Itoa(r.job.Attempt.Replication), "--replications",
-		strconv.Itoa(r.job.Replications), "--checkpoint-to", r.job.Place}
+	command := []string{"run", fileArgument(r.job.File), "--only", strconv.Itoa(r.job.Attempt.Replication),
+		"--replications", strconv.Itoa(r.job.Replications), "--checkpoint-to", r.job.Place}
 	more := saving(r.job)
 	for _, figure := range r.job.Figures {
 		more = append(more, "--figure", figure)
@@ -137,6 +137,15 @@ func (r *run) run() executor.Outcome {
 			return executor.Outcome{Stopped: true}
 		}
 	}
+}
+
+// fileArgument names a file of the folder in which a program is started, so that it is taken neither for a flag nor for
+// standard input.
+func fileArgument(name string) string {
+	if strings.HasPrefix(name, "-") {
+		return "./" + name
+	}
+	return name
 }
 
 // simulating are the arguments of a run with those that it has whatever it begins with.
