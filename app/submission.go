@@ -28,6 +28,7 @@ func (p *program) submissionCommand() *cli.Command {
 		Usage: "is what submit starts to check a scenario; no command for people",
 		Flags: append(flags, horizonFlag(), warmupFlag(), databaseFlag(),
 			&cli.StringSliceFlag{Name: exportFlag, Usage: "`FIGURE` that a step of a pipeline is to export"},
+			&cli.StringFlag{Name: submission.Named, Usage: "`FILE` that standard input was"},
 			&cli.BoolFlag{Name: submission.Ends, Usage: "keep no checkpoints"},
 			&cli.StringFlag{Name: submission.Into, Usage: "an empty `FOLDER`"}),
 	}, func(c *cli.Context) error {
@@ -51,19 +52,17 @@ func (p *program) submission(c *cli.Context) (*submission.Submission, error) {
 	if err != nil {
 		return nil, err
 	}
-	o, err := p.order(c, cmp.Or(file, commandLine), "")
+	named := c.String(submission.Named)
+	o, err := p.order(c, cmp.Or(named, file, commandLine), "")
 	if err != nil {
 		return nil, err
 	}
 	if err := cmp.Or(o.checkUntil(), o.checkSweep(), checkExports(c.StringSlice(exportFlag))); err != nil {
 		return nil, err
 	}
-	doc, err := p.read(file)
+	doc, err := p.readInput(file, cmp.Or(named, StandardInput))
 	if err != nil {
 		return nil, err
-	}
-	if file == "" {
-		file = doc.File()
 	}
 	cfg := &o.config
 	cfg.File, cfg.Text = doc.File(), doc.Text()
@@ -75,7 +74,7 @@ func (p *program) submission(c *cli.Context) (*submission.Submission, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &submission.Submission{File: file, Args: submissionArgs(c, cfg),
+	s := &submission.Submission{File: cmp.Or(named, file, doc.File()), Args: submissionArgs(c, cfg),
 		Sweep: o.sweeps, Until: c.StringSlice("until"), Figures: o.named, Replications: cfg.Replications,
 		Workers: cfg.Workers, Text: doc.Text()}
 	graph := false

@@ -83,6 +83,18 @@ func TestSubmissionFromInput(t *testing.T) {
 	if status != ExitOK || err != nil || s.File != "-" || string(s.Text) != "model: phold\n" {
 		t.Errorf("found %+v, %v, status %d: %s", s, err, status, errs.String())
 	}
+	const pipe = "/dev/fd/63" // that submit has read
+	into, text := t.TempDir(), "model: phold\n"
+	args := []string{"disco-run", submission.Command, "--" + submission.Into, into, "--" + submission.Named, pipe}
+	status = Run(append(args, "--", "-"), strings.NewReader(text), &out, &errs, phold.Kind())
+	s, err = submission.Read(into)
+	if status != ExitOK || err != nil || s.File != pipe || string(s.Text) != text {
+		t.Errorf("found %+v, %v, status %d: %s", s, err, status, errs.String())
+	}
+	status = Run(append(args, "--", "-"), strings.NewReader("model: ["), &out, &errs, phold.Kind())
+	if status != ExitUsage || !strings.Contains(errs.String(), pipe+":") {
+		t.Errorf("status %d: %s", status, errs.String())
+	}
 }
 
 // It is no command for people.

@@ -119,7 +119,12 @@ const StandardInput = "standard input"
 
 // read reads the scenario file at path, or standard input for "-"; "" is a scenario that flags are put into. Its
 // errors are the command line's or the file's fault.
-func (p *program) read(path string) (doc *scenario.Document, err error) {
+func (p *program) read(path string) (*scenario.Document, error) {
+	return p.readInput(path, StandardInput)
+}
+
+// readInput is read, where standard input has that name.
+func (p *program) readInput(path, input string) (doc *scenario.Document, err error) {
 	switch path {
 	case "":
 		doc, err = p.emptyScenario()
@@ -127,7 +132,7 @@ func (p *program) read(path string) (doc *scenario.Document, err error) {
 		if f, ok := p.stdin.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 			fmt.Fprintf(p.stderr, "%s: reading the scenario from the terminal; Ctrl-D ends it\n", p.name)
 		}
-		doc, err = scenario.Read(StandardInput, p.stdin)
+		doc, err = scenario.Read(input, p.stdin)
 	default:
 		doc, err = scenario.ReadFile(path)
 	}

@@ -76,10 +76,10 @@ func isPipeline(top []scenario.Entry) bool {
 	return mapping || steps && !others
 }
 
-// readPipeline reads a file with steps; nil: it is something else, about which the program with the models says what is
-// wrong. A scenario whose own top level has steps names its model.
-func readPipeline(path string) (*pipeline, error) {
-	doc, err := scenario.ReadFile(path)
+// parsePipeline reads the text of a file with steps; nil: it is something else, about which the program with the
+// models says what is wrong. A scenario whose own top level has steps names its model.
+func parsePipeline(path string, text []byte) (*pipeline, error) {
+	doc, err := scenario.Parse(path, text)
 	if err != nil {
 		return nil, nil // who reads the scenario says it
 	}
@@ -254,7 +254,7 @@ func (p *pipeline) submitted(c *app.Call) (steps []fleet.SubmittedStep, err erro
 	var errs []error
 	for i := range p.steps {
 		s := &p.steps[i]
-		checked, err := checkScenario(c, p.flagsOf(s), p.begins(s).file)
+		checked, err := checkScenario(c, p.flagsOf(s), scenarioFile{name: p.begins(s).file})
 		if err != nil && !app.IsUsage(err) {
 			return nil, err
 		}

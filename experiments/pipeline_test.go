@@ -14,6 +14,15 @@ import (
 	"github.com/disco-sim/disco/internal/submission"
 )
 
+// readPipeline reads a file with steps.
+func readPipeline(file string) (*pipeline, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	return parsePipeline(file, text)
+}
+
 // A file with steps is read with all that they have; paths are from its folder.
 func TestReadPipeline(t *testing.T) {
 	p, err := readPipeline("../examples/pipeline/pipeline.yml")

@@ -3,6 +3,7 @@
 package experiments
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -22,9 +23,11 @@ import (
 	"github.com/disco-sim/disco/fleet"
 	"github.com/disco-sim/disco/internal/checkpoint/s3"
 	"github.com/disco-sim/disco/internal/groupcall"
+	"github.com/disco-sim/disco/internal/infile"
 	"github.com/disco-sim/disco/internal/submission"
 	"github.com/disco-sim/disco/internal/table"
 	"github.com/disco-sim/disco/metastore"
+	"github.com/disco-sim/disco/scenario"
 	"github.com/urfave/cli/v2"
 )
 
@@ -246,8 +249,13 @@ func submissionOf(c *app.Call) (*fleet.Submission, error) {
 func stepsOf(c *app.Call) (*fleet.Submission, error) {
 	file := c.Args().First()
 	s := &fleet.Submission{Name: strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))}
-	if file != "" && file != "-" {
-		p, err := readPipeline(file)
+	from := scenarioFile{name: file}
+	if file != "" && file != fleet.FromInput {
+		text, pipe, err := readSubmitted(file)
+		if err != nil {
+			return nil, err
+		}
+		p, err := parsePipeline(file, text)
 		if err != nil {
 			return nil, err
 		}
@@ -256,8 +264,11 @@ func stepsOf(c *app.Call) (*fleet.Submission, error) {
 			s.Steps, err = p.submitted(c)
 			return s, err
 		}
+		if pipe {
+			from.text = text
+		}
 	}
-	checked, err := checkScenario(c, scenarioArgs(c), file)
+	checked, err := checkScenario(c, scenarioArgs(c), from)
 	if err != nil {
 		return nil, err
 	}
@@ -265,6 +276,24 @@ func stepsOf(c *app.Call) (*fleet.Submission, error) {
 	base := s.Steps[0].FileName()
 	s.Name = strings.TrimSuffix(base, filepath.Ext(base))
 	return s, nil
+}
+
+// scenarioFile is what the program with the models reads.
+type scenarioFile struct {
+	name string // "": flags make the scenario
+	text []byte // of a pipe, which was read; nil: the program reads the file
+}
+
+// readSubmitted reads a file, and tells whether it is a pipe: that is empty then. Without an error there is no text
+// where it can't be read, and the program with the models says why.
+func readSubmitted(file string) (text []byte, pipe bool, err error) {
+	info, err := os.Stat(file)
+	pipe = err == nil && info.Mode()&fs.ModeNamedPipe != 0
+	text, err = infile.Read(file, infile.Kind{Name: "a scenario file in YAML", BytesMax: scenario.FileBytesMax})
+	if err != nil && pipe {
+		return nil, true, app.Usage("%v", err)
+	}
+	return text, pipe, nil
 }
 
 // scenarioArgs are the flags that the program with the models reads, as they were given.
@@ -350,7 +379,8 @@ func absolutePlace(place string) (string, error) {
 }
 
 // checkScenario has the program with the models read the scenario as its run does.
-func checkScenario(c *app.Call, flags []string, file string) (s *submission.Submission, err error) {
+func checkScenario(c *app.Call, flags []string, from scenarioFile) (s *submission.Submission,
+	err error) {
 	path, err := groupcall.ProgramPath(c)
 	if err != nil {
 		return nil, err
@@ -361,14 +391,19 @@ func checkScenario(c *app.Call, flags []string, file string) (s *submission.Subm
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	args := append([]string{submission.Command, "--" + submission.Into + "=" + dir}, flags...)
-	if args = append(args, "--"); file != "" {
-		args = append(args, file)
+	file, stdin := from.name, c.Stdin
+	switch {
+	case from.text != nil:
+		args = append(args, "--"+submission.Named+"="+file, "--", "-")
+		stdin = bytes.NewReader(from.text)
+	case file != "":
+		args = append(args, "--", file)
 	}
 	ctx, undo := c.Interruptible()
 	defer undo()
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Args[0] = c.Program
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Stdin, c.Stderr, c.Stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, c.Stderr, c.Stderr
 	if url := c.String("db"); url != "" { // it may have a password
 		cmd.Env = append(os.Environ(), "DISCO_DB="+url)
 	}

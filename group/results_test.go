@@ -418,6 +418,43 @@ func TestResults(t *testing.T) {
 	}
 }
 
+// TestResultsNamed: a scenario from standard input, from a pipe, and from a file whose name looks like a flag, is
+// simulated by machines as by a run here, whose results these are.
+func TestResultsNamed(t *testing.T) {
+	h := openByHand(t)
+	self := selfProgram(t)
+	h.agent("h1", self)
+	t.Chdir(t.TempDir())
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	text := launchtest.Scenario(6, 20, "")
+	for _, name := range []string{"-tiny.yml", "tiny.yml"} {
+		h.must(os.WriteFile(name, []byte(text), 0o600))
+	}
+	for _, file := range []string{"-", "/dev/stdin", "./-tiny.yml"} {
+		pipe := func(args ...string) string {
+			t.Helper()
+			cmd := exec.CommandContext(h.ctx, self, args...)
+			cmd.Env = append(os.Environ(), programVariable+"=1")
+			cmd.Stdin = strings.NewReader(text)
+			out, err := cmd.Output()
+			if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+				t.Fatalf("%q: %v: %s", args, err, exit.Stderr)
+			}
+			h.must(err)
+			return string(out)
+		}
+		flags := []string{file, "--replications", "2", "--seed", "3"}
+		words := strings.Fields(pipe(append([]string{"submit", "--store", h.url, "--program", self}, flags...)...))
+		id := words[len(words)-1]
+		if e := h.ends(id); e.Standing.Status != fleet.StatusFinished {
+			t.Fatalf("%s: found %+v", file, e.Standing)
+		}
+		pipe("results", id, "--store", h.url, "--program", self, "--json", "merged.json")
+		pipe(append([]string{"run", "--json", "local.json"}, flags...)...)
+		same(t, "local.json", "merged.json")
+	}
+}
+
 // same holds that two files have the same results.
 func same(t *testing.T, local, merged string) {
 	t.Helper()

@@ -20,9 +20,11 @@ import (
 )
 
 // Command is what a program calls itself to check a scenario for whoever submits it; Into is the flag with the folder.
+// Named is the name of a scenario that was read from a pipe, and comes from standard input.
 const (
 	Command = "submission"
 	Into    = "into"
+	Named   = "named"
 
 	// EndsOnly is among the arguments of a model that can't be saved; Ends is the flag that says so beforehand.
 	EndsOnly = "--checkpoint-ends"
