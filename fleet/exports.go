@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/disco-sim/disco/internal/setting"
 )
 
 // Texts are what a step exports that are no numbers, such as a value of a sweep that is a word. They stand beside
@@ -20,7 +22,7 @@ type Texts map[string]string
 // Export is what a step hands on under a name, as the field export has it:
 //
 //	FIGURE                  a figure of the results, of a step without a sweep
-//	FIGURE at KEY=VALUE,…   of the point with these settings
+//	FIGURE at KEY=VALUE,…   of the point with these settings, which are written as in the sweep
 //	min FIGURE              the least one of all points; max FIGURE the greatest
 //	WHAT of min FIGURE      of the point at which FIGURE is least, or with max greatest: another figure, or the value
 //	                        of a key of the sweep
@@ -34,21 +36,36 @@ type Export struct {
 // exportPick and exportAt are the forms of what a step with a sweep exports.
 var (
 	exportPick = regexp.MustCompile(`^(?:(\S.*\S|\S) of )?(min|max) (\S.*\S|\S)$`)
-	exportAt   = regexp.MustCompile(`^(\S.*\S|\S) at (\S+=.*)$`)
+	exportAt   = regexp.MustCompile(`^(\S(?:.*?\S)??) at ((?:"(?:[^"\\]|\\.)*"|[^\s"])+ *=.*)$`)
 )
 
 // ParseExport reads what a step exports.
 func ParseExport(text string) Export {
+	if m := exportAt.FindStringSubmatch(text); m != nil { // first: a value may have words that choose
+		return Export{What: m[1], At: settingsOf(m[2])}
+	}
 	if m := exportPick.FindStringSubmatch(text); m != nil {
 		if m[1] == "" {
 			m[1] = m[3]
 		}
 		return Export{What: m[1], Pick: m[2], By: m[3]}
 	}
-	if m := exportAt.FindStringSubmatch(text); m != nil {
-		return Export{What: m[1], At: strings.Split(m[2], ",")}
-	}
 	return Export{What: text}
+}
+
+// settingsOf are settings with commas between, each as a point of a sweep has it. A text that isn't closed is one,
+// which no point has.
+func settingsOf(list string) []string {
+	all, err := setting.Split(list)
+	if err != nil {
+		return []string{list}
+	}
+	for i, one := range all {
+		if key, value, ok := setting.KeyOf(one); ok {
+			all[i] = key + "=" + value
+		}
+	}
+	return all
 }
 
 // Figures are those that must be known of each point for it; keys are those of the sweep.
@@ -65,8 +82,8 @@ func (e *Export) Figures(keys []string) (all []string) {
 // SweepKeys are the keys of the axes of a sweep.
 func SweepKeys(sweep []string) (keys []string) {
 	for _, axis := range sweep {
-		key, _, _ := strings.Cut(axis, "=")
-		keys = append(keys, strings.TrimSpace(key))
+		key, _, _ := setting.KeyOf(axis)
+		keys = append(keys, key)
 	}
 	return keys
 }
@@ -96,7 +113,7 @@ func (s *Step) checkExport(name string) error {
 func (s *Step) pointAt(settings []string) int {
 	found := -1
 	for i, point := range s.Points {
-		has := func(one string) bool { return slices.Contains(point, strings.TrimSpace(one)) }
+		has := func(one string) bool { return slices.Contains(point, one) }
 		if !slices.ContainsFunc(settings, func(one string) bool { return !has(one) }) {
 			if found >= 0 {
 				return -1

@@ -56,6 +56,38 @@ func TestExports(t *testing.T) {
 	}
 }
 
+// A point is named by settings as the sweep has them, whatever stands in a value's quotes and brackets.
+func TestExportsAt(t *testing.T) {
+	s := &Step{Name: "s", Sweep: []string{"K='/a,b','/c',{mean: 20, kind: x},'1 of min 2'", `"p=q".r = 'x at y=1',z`},
+		Export: map[string]string{"e": "x"}}
+	var points []Found
+	for _, k := range []string{"'/a,b'", "'/c'", "{mean: 20, kind: x}", "'1 of min 2'"} {
+		for _, r := range []string{"'x at y=1'", "z"} {
+			s.Points = append(s.Points, []string{"K=" + k, `"p=q".r=` + r})
+			points = append(points, Found{"x": float64(len(points))})
+		}
+	}
+	for export, want := range map[string]float64{
+		`x at K='/a,b',"p=q".r=z`: 1, `x at "p=q".r = 'x at y=1', K='/c'`: 2, `x at K={mean: 20, kind: x},"p=q".r=z`: 5,
+		`x at K='1 of min 2',"p=q".r='x at y=1'`: 6,
+	} {
+		s.Export["e"] = export
+		out, _, err := s.Exports(points)
+		if wrong := s.checkNamed(); wrong != nil || err != nil || out["e"] != want {
+			t.Errorf("%s: found %v, %v, %v, want %v", export, out, err, wrong, want)
+		}
+	}
+	if keys := strings.Join(SweepKeys(s.Sweep), " "); keys != `K "p=q".r` {
+		t.Errorf("found the keys %s", keys)
+	}
+	for _, export := range []string{"x at K='/a,b", "x at K=/a", `x at K='/a,b'`} { // the last one has two points
+		s.Export["e"] = export
+		if err := s.checkNamed(); err == nil || !strings.Contains(err.Error(), "want those of one point of the sweep") {
+			t.Errorf("%s: found %v", export, err)
+		}
+	}
+}
+
 // What can't be is said before, as far as it can be known, and else by who puts the parts together.
 func TestExportsRefused(t *testing.T) {
 	for export, want := range map[string]string{

@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"github.com/disco-sim/disco/internal/printable"
+	"github.com/disco-sim/disco/internal/setting"
 )
 
 // step is one step of a key: the name of a field or of an item, or the number of an item.
@@ -35,18 +36,7 @@ func KeyStep(name string) string {
 }
 
 // SplitKey cuts "key=rest" at the first = that stands in no quotes.
-func SplitKey(text string) (key, rest string, found bool) {
-	quoted := false
-	for i := range len(text) {
-		switch c := text[i]; {
-		case c == '"' && (i == 0 || !quoted || text[i-1] != '\\'):
-			quoted = !quoted
-		case c == '=' && !quoted:
-			return strings.TrimSpace(text[:i]), strings.TrimSpace(text[i+1:]), true
-		}
-	}
-	return text, "", false
-}
+func SplitKey(text string) (key, rest string, found bool) { return setting.KeyOf(text) }
 
 // parseKey reads a key: names with dots between, numbers in brackets, and names in double
 // quotes where they hold a dot. It is the form in which problems name fields.

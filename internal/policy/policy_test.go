@@ -32,6 +32,7 @@ internal/heap:
 internal/circuit:
 internal/nearest:
 internal/seed:
+internal/setting:
 internal/cputime:
 internal/wire:
 internal/wire/wiretest: internal/wire
@@ -76,7 +77,8 @@ metastore/mem: metastore
 metastore/storetest: internal/forward metastore
 metastore/zk: internal/certs internal/circuit metastore
 cluster: metastore internal/procfs
-fleet: cluster internal/circuit internal/heap internal/nearest internal/table internal/until metastore model/measure
+fleet: cluster internal/circuit internal/heap internal/nearest internal/setting internal/table internal/until metastore
+	model/measure
 fleet/agent: cluster fleet fleet/executor internal/circuit internal/table
 fleet/door: fleet metastore
 fleet/doorway: fleet internal/certs internal/circuit internal/infile internal/webserver metastore
@@ -116,7 +118,7 @@ internal/trace: internal/heap node
 
 # What a scenario file means. Models know node's interface and no transport.
 internal/graphdata: internal/wire
-scenario: external node internal/graphdata internal/infile internal/nearest internal/printable
+scenario: external node internal/graphdata internal/infile internal/nearest internal/printable internal/setting
 internal/gml: internal/printable scenario
 internal/table:
 internal/jsonstream:
@@ -191,7 +193,7 @@ internal/launch: external internal/answers internal/calls internal/checkpoint in
 	internal/perfetto internal/placement internal/printable internal/procfs internal/spans internal/trace
 	internal/tracefile internal/worker internal/workerproc node scenario shard shm
 internal/launch/launchtest: external node scenario shard state
-internal/sweep: scenario
+internal/sweep: internal/setting scenario
 
 # The doors.
 app: internal/answers internal/calls internal/checkpoint internal/drawing

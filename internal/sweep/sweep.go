@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/disco-sim/disco/internal/setting"
 	"github.com/disco-sim/disco/scenario"
 )
 
@@ -64,7 +65,7 @@ func ParseAxis(text string) (Axis, error) {
 			text)
 	}
 	a := Axis{Key: key}
-	values, err := split(list)
+	values, err := setting.Split(list)
 	if err != nil {
 		return Axis{}, refuse("%s: %w", key, err)
 	}
@@ -80,33 +81,6 @@ func ParseAxis(text string) (Axis, error) {
 	}
 	a.Values = values
 	return a, nil
-}
-
-// split cuts a list at the commas outside of quotes and brackets.
-func split(list string) ([]string, error) {
-	var values []string
-	begin, depth, quote := 0, 0, byte(0)
-	for i := range len(list) {
-		switch c := list[i]; {
-		case quote != 0:
-			if c == quote {
-				quote = 0
-			}
-		case c == '"' || c == '\'':
-			quote = c
-		case c == '[' || c == '{':
-			depth++
-		case c == ']' || c == '}':
-			depth--
-		case c == ',' && depth <= 0:
-			values = append(values, strings.TrimSpace(list[begin:i]))
-			begin = i + 1
-		}
-	}
-	if quote != 0 {
-		return nil, fmt.Errorf("a %q is not closed", string(quote))
-	}
-	return append(values, strings.TrimSpace(list[begin:])), nil
 }
 
 // Grid is all combinations of the axes' values; the last axis changes fastest.
