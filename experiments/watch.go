@@ -252,7 +252,8 @@ func logsCommand() app.Command {
 		Name: "logs", Usage: "shows the last of what a run of an experiment has written", ArgsUsage: "ID [PIECE]",
 		Description: naming + "\n" +
 			"PIECE is STEP.POINT.REPLICATION, or a replication alone; the first that runs, or has begun, if not\n" +
-			"given. Of each attempt the last 64 KiB are kept. Of several attempts it is the last one's.",
+			"given: -f waits for it. Of each attempt the last 64 KiB are kept. Of several attempts it is the last\n" +
+			"one's.",
 		Examples: []string{"logs night --store etcd://127.0.0.1:2379", "logs night 0.0.17 -f"},
 		Flags: append(groupcall.DoorFlags(), &cli.BoolFlag{Name: "follow", Aliases: []string{"f"},
 			Usage: "show what comes, until the piece has ended"}),
@@ -267,7 +268,8 @@ func logsCommand() app.Command {
 	}
 }
 
-// pieceOf is the piece whose log is asked for.
+// pieceOf is the piece whose log is asked for. Where none is named, and what comes is to be shown, the first that
+// begins is waited for, until the experiment has ended.
 func pieceOf(ctx context.Context, c *app.Call, fl *fleet.Client, e *fleet.Experiment) (p fleet.PieceID, err error) {
 	if text := c.Args().Get(1); text != "" {
 		if !strings.Contains(text, ".") {
@@ -281,20 +283,65 @@ func pieceOf(ctx context.Context, c *app.Call, fl *fleet.Client, e *fleet.Experi
 		}
 		return p, nil
 	}
+	out := &outages{c: c}
+	for {
+		p, found, err := firstBegun(ctx, c, fl, e.ID)
+		switch {
+		case c.Bool("follow") && out.passes(ctx, err):
+		case err != nil || found:
+			return p, err
+		case !c.Bool("follow"):
+			return p, fmt.Errorf("%s: no piece has begun", e.ID)
+		}
+		if err := nextLook(ctx, c); err != nil {
+			return p, err
+		}
+	}
+}
+
+// firstBegun is the first piece of an experiment that runs, or else has begun; found tells whether there is one. It
+// fails where the experiment has ended, and there is none.
+func firstBegun(ctx context.Context, c *app.Call, fl *fleet.Client, id string) (p fleet.PieceID, found bool,
+	err error) {
+	ctx, cancel, err := groupcall.Bounded(ctx, c)
+	if err != nil {
+		return p, false, err
+	}
+	defer cancel()
+	e, err := fl.Show(ctx, id) // before its pieces: one may begin, and the experiment end, in between
+	if err != nil {
+		return p, false, err
+	}
 	var malformed []string
 	all, err := begun(ctx, fl, e, &malformed)
 	if err != nil {
-		return p, err
+		return p, false, err
 	}
 	for _, one := range all {
 		if one.State == fleet.Running {
-			return one.ID, nil
+			return one.ID, true, nil
 		}
 	}
-	if len(all) == 0 {
-		return p, fmt.Errorf("%s: no piece has begun", e.ID)
+	switch {
+	case len(all) > 0:
+		return all[0].ID, true, nil
+	case e.Ended():
+		return p, false, fmt.Errorf("%s: it has ended as %v, and no piece has begun", id, e.Status())
 	}
-	return all[0].ID, nil
+	return p, false, nil
+}
+
+// nextLook waits until what is followed is to be looked at again.
+func nextLook(ctx context.Context, c *app.Call) error {
+	if c.Unread() {
+		return app.ErrUnread
+	}
+	select {
+	case <-time.After(lookPeriod):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // showLog shows a piece's log, once or until the piece has ended.
@@ -314,13 +361,8 @@ func showLog(ctx context.Context, c *app.Call, fl *fleet.Client, e *fleet.Experi
 		case ended || !c.Bool("follow"):
 			return nil
 		}
-		if c.Unread() {
-			return app.ErrUnread
-		}
-		select {
-		case <-time.After(lookPeriod):
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := nextLook(ctx, c); err != nil {
+			return err
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/disco-sim/disco/fleet"
 	"github.com/disco-sim/disco/internal/launch/launchtest"
@@ -24,6 +25,9 @@ func TestWatchExperiment(t *testing.T) {
 	if r := runs(t, "logs", id, "--store", h.url); r.status != 1 || !strings.Contains(r.stderr, "no piece has begun") {
 		t.Errorf("%+v", r)
 	}
+	first, early, problem := command("logs", id, "-f", "--store", h.url) // nothing has begun: it waits
+	h.must(first.Start())
+	time.Sleep(2 * time.Second) // it has looked
 	h.dispatch(id, p, "h1")
 	watch, watched, _ := command("watch", "tiny", "--store", h.url)
 	follow, log, _ := command("logs", "tiny", "0", "-f", "--store", h.url)
@@ -38,6 +42,9 @@ func TestWatchExperiment(t *testing.T) {
 	}
 	if err := follow.Wait(); err != nil || strings.Count(log.String(), "trace hash ") != 1 {
 		t.Errorf("%v: %s", err, log)
+	}
+	if err := first.Wait(); err != nil || early.String() != log.String() {
+		t.Errorf("logs -f from before the first piece: %v: found %s%s, want %s", err, early, problem, log)
 	}
 	again := runs(t, "logs", id, "0.0.0", "--store", h.url)
 	if again.status != 0 || again.stdout != log.String() {
@@ -57,6 +64,10 @@ func TestWatchExperiment(t *testing.T) {
 		Ended: true, Pieces: map[fleet.PieceState]int{fleet.Canceled: 2}, Leader: "the test"}))
 	r := runs(t, "logs", never, "1", "-f", "--store", h.url)
 	if r.status != 1 || !strings.Contains(r.stderr, "ended as CANCELED, and piece 0.0.1 never began") {
+		t.Errorf("%+v", r)
+	}
+	r = runs(t, "logs", never, "-f", "--store", h.url)
+	if r.status != 1 || !strings.Contains(r.stderr, "it has ended as CANCELED, and no piece has begun") {
 		t.Errorf("%+v", r)
 	}
 	for args, want := range map[string]string{"watch": "found 0 arguments", "logs " + id + " 7": "has no piece 0.0.7",
