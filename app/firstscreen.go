@@ -77,7 +77,7 @@ func (p *program) paper() *paper {
 	if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
 		w.room.Columns = min(max(width, columnsLeast), columnsMost)
 	}
-	w.color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	w.color = os.Getenv("NO_COLOR") == "" && !isDumb()
 	return w
 }
 

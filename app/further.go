@@ -57,9 +57,16 @@ type Call struct {
 	raw            io.Writer // Stdout as it is
 }
 
-// Clear empties the terminal behind Stdout, so that what is written next stands on top. Elsewhere it does nothing.
+// Redraws tells whether what Stdout shows can be drawn anew: it is a terminal, and one that knows escapes.
+func (c *Call) Redraws() bool { return c.Terminal && !isDumb() }
+
+// isDumb tells whether the terminal is one that shows escapes instead of doing what they say.
+func isDumb() bool { return os.Getenv("TERM") == "dumb" }
+
+// Clear empties the terminal behind Stdout, so that what is written next stands on top. Where it can't be drawn anew
+// it does nothing.
 func (c *Call) Clear() {
-	if c.Terminal {
+	if c.Redraws() {
 		_, _ = io.WriteString(c.raw, "\x1b[H\x1b[2J") // an error shows at the next write, too
 	}
 }

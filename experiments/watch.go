@@ -36,8 +36,8 @@ func watchCommand() app.Command {
 		Name: "watch", Usage: "shows an experiment until it has ended", ArgsUsage: "ID",
 		Description: naming + "\n" +
 			"On a terminal it is the picture of show, made anew each second, or more seldom where reading very\n" +
-			"many pieces takes long; elsewhere a line whenever something has changed. The status is 0 where all\n" +
-			"of it has ended well, and else 1.",
+			"many pieces takes long; elsewhere, and where TERM is dumb, a line whenever something has changed.\n" +
+			"The status is 0 where all of it has ended well, and else 1.",
 		Examples: []string{"watch night --store etcd://127.0.0.1:2379", "watch night --json"},
 		Flags: append(groupcall.DoorFlags(), &cli.BoolFlag{Name: "json",
 			Usage: "write JSON, one object a line, whenever something has changed"}, figureFlag()),
@@ -146,9 +146,13 @@ func watchExperiment(ctx context.Context, c *app.Call, fl *fleet.Client, e *flee
 		case err != nil:
 			return err
 		case shown != before:
-			c.Clear()
-			width, height := c.Size()
-			if _, err := io.WriteString(c.Stdout, cutLines(shown, width, height)); err != nil {
+			picture := shown
+			if c.Redraws() {
+				c.Clear()
+				width, height := c.Size()
+				picture = cutLines(shown, width, height)
+			}
+			if _, err := io.WriteString(c.Stdout, picture); err != nil {
 				return err
 			}
 			before = shown
@@ -209,7 +213,7 @@ func lookAt(ctx context.Context, c *app.Call, fl *fleet.Client, id string) (show
 	switch {
 	case c.Bool("json"):
 		err = groupcall.WriteJSON(out, s, true)
-	case c.Terminal:
+	case c.Redraws():
 		s.Spec = e.Spec
 		s.head(out)
 		s.standing(out)

@@ -86,20 +86,7 @@ func TestWatchOnTerminal(t *testing.T) {
 	id := h.submit(launchtest.Scenario(6, 20, ""), place, 1, "", []string{})
 	h.must(h.client.SetStanding(h.ctx, id, h.standingAt(id), fleet.Standing{Status: fleet.StatusFinished, Ended: true,
 		Pieces: map[fleet.PieceState]int{fleet.Finished: 1}, Leader: "the test"}))
-	window, line, err := pty.Open()
-	h.must(err)
-	h.must(pty.Resize(line, 60, 24))
-	shown := make(chan string)
-	go func() {
-		text, _ := io.ReadAll(window) // it fails when the last program that has the other side ends
-		shown <- string(text)
-	}()
-	cmd, _, _ := command("watch", id, "--store", h.url)
-	cmd.Stdout = line
-	err = cmd.Run()
-	h.must(line.Close())
-	text := <-shown
-	h.must(errors.Join(err, window.Close()))
+	text := h.onTerminal("xterm", "watch", id, "--store", h.url)
 	cut := false
 	for _, l := range strings.Split(strings.TrimPrefix(text, "\x1b[H\x1b[2J"), "\r\n") {
 		runes := []rune(l)
@@ -110,6 +97,38 @@ func TestWatchOnTerminal(t *testing.T) {
 	}
 	if !cut || !strings.Contains(text, "FINISHED") {
 		t.Errorf("found %q, want a line that was cut", text)
+	}
+}
+
+// onTerminal is what a command writes on a terminal of 60 columns.
+func (h *byHand) onTerminal(kind string, args ...string) (text string) {
+	window, line, err := pty.Open()
+	h.must(err)
+	h.must(pty.Resize(line, 60, 24))
+	shown := make(chan string)
+	go func() {
+		text, _ := io.ReadAll(window) // it fails when the last program that has the other side ends
+		shown <- string(text)
+	}()
+	cmd, _, _ := command(args...)
+	cmd.Env, cmd.Stdout = append(cmd.Env, "TERM="+kind), line
+	err = cmd.Run()
+	h.must(line.Close())
+	text = <-shown
+	h.must(errors.Join(err, window.Close()))
+	return text
+}
+
+// TestWatchOnDumbTerminal: a terminal that knows no escapes gets none, but whole lines, as a file does.
+func TestWatchOnDumbTerminal(t *testing.T) {
+	h := openByHand(t)
+	h.leads()
+	id := h.submit(launchtest.Scenario(6, 20, ""), "", 1, "", []string{})
+	h.must(h.client.SetStanding(h.ctx, id, h.standingAt(id), fleet.Standing{Status: fleet.StatusFinished, Ended: true,
+		Pieces: map[fleet.PieceState]int{fleet.Finished: 1}, Leader: "the test"}))
+	want := id + " tiny FINISHED, 1 FINISHED\r\n"
+	if text := h.onTerminal("dumb", "watch", id, "--store", h.url); text != want {
+		t.Errorf("found %q, want %q", text, want)
 	}
 }
 
