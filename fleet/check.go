@@ -46,6 +46,14 @@ func line(what, s string, most int) error {
 	return text(what, s, most)
 }
 
+// about says what an error is about; it is nil where there is none.
+func about(what string, err error) error {
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
 // filled is a line that may not be empty.
 func filled(what, s string, most int) error {
 	if s == "" {
@@ -111,17 +119,17 @@ func (s *Spec) check() error {
 	for k, v := range s.Labels {
 		errs = append(errs, filled("a label's name", k, maxName), line("label "+k, v, maxName))
 	}
-	pieces := 0
+	whole := len(s.Steps) > 0
 	for i := range s.Steps {
-		step := &s.Steps[i]
-		if err := step.check(); err != nil {
-			errs = append(errs, fmt.Errorf("step %d: %w", i, err))
-			continue
+		if err := s.Steps[i].check(); err != nil {
+			errs, whole = append(errs, fmt.Errorf("step %d: %w", i, err)), false
 		}
-		pieces += step.Count()
 	}
 	errs = append(errs, s.checkPipeline())
-	return errors.Join(append(errs, number("pieces (points × replications)", pieces, 1, MaxPieces))...)
+	if whole { // else how many pieces there are says nothing
+		errs = append(errs, number("pieces (points × replications)", s.Count(), 1, MaxPieces))
+	}
+	return errors.Join(errs...)
 }
 
 // Count is how many pieces an experiment has.
@@ -147,13 +155,15 @@ func (l *Limits) check() error {
 
 func (s *Step) check() error {
 	errs := []error{s.checkFigures(),
-		text("name", s.Name, maxName), filled("file", s.File, metastore.MaxPath), s.Text.check(),
+		text("name", s.Name, maxName), filled("file", s.File, metastore.MaxPath),
+		about(fmt.Sprintf("the scenario %.200q", s.File), s.Text.check()),
 		number("arguments", len(s.Args), 0, maxArgs), number("points", len(s.Points), 1, MaxPoints),
 		number("replications", s.Replications, 1, maxReplies), number("workers", s.Workers, 1, maxGang)}
 	var all int64
 	seen := map[string]bool{}
 	for _, a := range s.Attachments {
-		errs = append(errs, filled("an attachment's name", a.Name, metastore.MaxPath), a.Digest.check())
+		errs = append(errs, filled("an attachment's name", a.Name, metastore.MaxPath),
+			about(fmt.Sprintf("the attachment %.200q", a.Name), a.Digest.check()))
 		if seen[a.Name] {
 			errs = append(errs, fmt.Errorf("the attachment %.80q is there twice", a.Name))
 		}

@@ -339,7 +339,10 @@ func TestBadSubmissions(t *testing.T) {
 		{func(s *Submission) { s.Steps[0].Points = make([][]string, 2); s.Steps[0].Replications = MaxPieces },
 			[]string{"found 2000000, want 1 to 1000000"}},
 		{func(s *Submission) { s.Steps[0].Workers = 0 }, []string{"workers: found 0"}},
-		{func(s *Submission) { s.Steps[0].Scenario = make([]byte, MaxText+1) }, []string{"found 8388609 bytes"}},
+		{func(s *Submission) { s.Steps[0].Scenario = make([]byte, MaxText+1) },
+			[]string{`the scenario "shop.yml": found 8388609 bytes`}},
+		{func(s *Submission) { s.Steps[0].Attached = []File{{"roads.csv", make([]byte, MaxText+1)}} },
+			[]string{`step 0: the attachment "roads.csv": found 8388609 bytes, want 0 to 8388608`}},
 		{func(s *Submission) { s.Steps = nil }, []string{"steps: found 0, want 1 to 100"}},
 		{func(s *Submission) { s.Labels = map[string]string{"": "x"} }, []string{"label's name"}},
 		{func(s *Submission) { s.Limits.Total = -1 }, []string{"total: found a time below 0"}},
@@ -364,6 +367,9 @@ func TestBadSubmissions(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("found %v, want %q", err, want)
 			}
+		}
+		if err != nil && strings.Contains(err.Error(), "found 0, want 1 to 1000000") {
+			t.Errorf("found %v, which has pieces that nobody has counted", err)
 		}
 	}
 	values, err := c.store.Walk(t.Context(), "fleet")
