@@ -187,16 +187,16 @@ func (s *shownDeed) row(withID bool) []string {
 	if withID {
 		row = append(row, cmp.Or(s.ID, "-"))
 	}
-	return append(row, cmp.Or(strings.Join(strings.Fields(s.Why), " "), "-"), cmp.Or(s.From, "-"))
+	return append(row, cmp.Or(s.From, "-"), cmp.Or(strings.Join(strings.Fields(s.Why), " "), "-"))
 }
 
-// columnsOfDeeds writes entries below each other.
+// columnsOfDeeds writes entries below each other. What may be long is the last column: nothing is padded to its width.
 func columnsOfDeeds(out *strings.Builder, all []shownDeed, withID bool) {
 	head := []string{"at", "by", "did"}
 	if withID {
 		head = append(head, "experiment")
 	}
-	rows := [][]string{append(head, "why", "from")}
+	rows := [][]string{append(head, "from", "why")}
 	for i := range all {
 		rows = append(rows, all[i].row(withID))
 	}

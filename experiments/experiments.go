@@ -407,7 +407,8 @@ func (s *shownExperiment) head(out *strings.Builder) {
 	if w := s.Wish; w != nil {
 		fmt.Fprintf(out, "it is to %s, with priority %s", wanting[w.Want], w.Priority)
 		if w.Number > 1 {
-			fmt.Fprintf(out, " (%s, %s ago; %s)", w.By, groupcall.Since(w.At), cmp.Or(w.Why, "no reason given"))
+			fmt.Fprintf(out, " (%s, %s ago; %s)", w.By, groupcall.Since(w.At),
+				cmp.Or(strings.Join(strings.Fields(w.Why), " "), "no reason given"))
 		}
 		fmt.Fprintln(out)
 	}

@@ -39,6 +39,19 @@ func TestShowsTriedAgain(t *testing.T) {
 	}
 }
 
+// A reason of many words is as long as it is, and no other entry is for that.
+func TestReasonsDontWiden(t *testing.T) {
+	long := strings.Repeat("long ", 100)
+	out := &strings.Builder{}
+	columnsOfDeeds(out, []shownDeed{{fleet.Deed{By: "ann", What: "submit", From: "disco-run submit"}, true},
+		{fleet.Deed{By: "ann", What: "pause", Why: long, From: "disco-run pause"}, true}}, true)
+	for i, line := range strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n") {
+		if has := strings.Contains(line, "long long"); has != (i == 2) || !has && len(line) > 100 {
+			t.Errorf("line %d: found %d bytes: %s", i, len(line), line)
+		}
+	}
+}
+
 // An experiment that has ended took as long as from its submission to its end, whenever that is asked for.
 func TestListsEnded(t *testing.T) {
 	began := time.Now().Add(-5 * time.Hour)

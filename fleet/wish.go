@@ -137,8 +137,11 @@ func (e *Experiment) is() string {
 	return e.Status().String()
 }
 
-// CheckReason refuses a text that can't be the reason of a wish.
-func CheckReason(why string) error { return text("why", why, MaxReason) }
+// MaxWhy is how many bytes the reason of a wish may have: people read it in one line with others.
+const MaxWhy = 500
+
+// CheckReason refuses a text that can't be the reason of a wish. What earlier versions took is still read.
+func CheckReason(why string) error { return line("why", why, MaxWhy) }
 
 // wish changes the wish by compare-and-set, in one commit with its entry in the audit.
 func (c *Client) wish(ctx context.Context, id, do, why string, change func(*Wish)) (Wish, error) {

@@ -103,6 +103,28 @@ func TestPriorityOfPaused(t *testing.T) {
 	}
 }
 
+// TestReasons: the reason of a wish is a line that isn't long; one that an earlier version has taken is read.
+func TestReasons(t *testing.T) {
+	c := newClient(t, inMemory()(), "g", Options{By: "ann@h1"})
+	id := submit(t, c, "k")
+	for why, want := range map[string]string{strings.Repeat("x", 500): "",
+		"a\nb": "why: found a tab or the end of a line", "a\x1bb": "why: found a control character",
+		strings.Repeat("x", 501): "why: found 501 bytes, want at most 500"} {
+		_, err := c.Pause(t.Context(), id, why)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%.20q: found %v, want %q", why, err, want)
+		}
+	}
+	e := one(t, c)
+	e.Wish.Why = strings.Repeat("x\n", 1000)
+	if err := c.store.Put(t.Context(), wishKey(id), e.Wish); err != nil {
+		t.Fatal(err)
+	}
+	if read := one(t, c); len(read.Malformed) > 0 || read.Wish == nil || read.Wish.Why != e.Wish.Why {
+		t.Errorf("found %+v", read)
+	}
+}
+
 // Many wishes at the same time follow each other: each changes what the one before it has left.
 func TestWishesAtTheSameTime(t *testing.T) {
 	onEngines(t, func(t *testing.T, _ string, b backends) {

@@ -128,7 +128,7 @@ func TestRoles(t *testing.T) {
 
 // history: the audit has what was done, and by whom.
 func (w *withUsers) history(id string) {
-	w.does("eve", "show night --history", 0, "ann  submit  -    disco-run submit by ")
+	w.does("eve", "show night --history", 0, "ann  submit  disco-run submit by ")
 	w.does("eve", "audit", 0, "role operate for machines")
 	w.does("eve", "audit --experiment nosuch", 2, "there is no experiment")
 	w.does("eve", "audit --since yesterday", 2, "want how long ago")

@@ -150,6 +150,7 @@ func TestSubmitAndWishes(t *testing.T) {
 			{"submit %F --place s3://10.0.0.7/x", 2, `found the bucket "10.0.0.7"`},
 			{"submit %F --place file:///tmp/x", 2, `--place: found "file:///tmp/x"`},
 			{"cancel night --why=\x1b[1m", 2, "--why: found a control character"},
+			{"cancel night --why=" + strings.Repeat("x", 501), 2, "--why: found 501 bytes, want at most 500"},
 			{"submit %F.none", 2, "nothing was sent"},
 			{"results night --step zz", 2, "of an experiment that has no steps"},
 			{"submit %F.list", 2, "moving.yml.list:1:8: steps: found a list, want a mapping with 1 or more steps"},
