@@ -142,6 +142,33 @@ func (c *Client) SetRoles(ctx context.Context, g Grants) (changed []string, err 
 	return append(deeds, changed...), err
 }
 
+// ErrOwnRole is about a role for whoever gives the roles.
+var ErrOwnRole = errors.New("gives the roles, and may do everything: want other users")
+
+// CheckRoles refuses what SetRoles would for who gives roles here, and to whom: before anything is made for them.
+func (c *Client) CheckRoles(ctx context.Context, g Grants) error {
+	if _, err := c.accessFor(ctx, &g); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(g.Roles)) {
+		if err := c.checkNamed(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkNamed refuses who can't be given a role.
+func (c *Client) checkNamed(name string) error {
+	if err := metastore.CheckUser(name); err != nil {
+		return err
+	}
+	if name == c.user {
+		return fmt.Errorf("user %s %w", name, ErrOwnRole)
+	}
+	return nil
+}
+
 // tokenBefore is for how long a token is good that another one has taken the place of.
 const tokenBefore = 24 * time.Hour
 
@@ -168,11 +195,8 @@ func (c *Client) accessFor(ctx context.Context, g *Grants) (*metastore.Access, e
 
 // setRole changes one user's role in an access, and says what was changed.
 func (c *Client) setRole(a *metastore.Access, name string, g *Grants) (deeds []string, err error) {
-	if err := metastore.CheckUser(name); err != nil {
+	if err := c.checkNamed(name); err != nil {
 		return nil, err
-	}
-	if name == c.user {
-		return nil, fmt.Errorf("user %s gives the roles, and may do everything: want other users", name)
 	}
 	u, role := a.Find(name), g.Roles[name]
 	if role == "" {

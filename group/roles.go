@@ -122,6 +122,11 @@ func changeRoles(ctx context.Context, c *app.Call, s *metastore.Store, wanted ma
 	g := fleet.Grants{Roles: wanted, Beside: []string{s.Root() + experiments.KeptSuffix},
 		Certificates: c.Bool("certificates") || !c.IsSet("passwords") && c.IsSet("tokens"), Doors: c.Bool("for-doors"),
 		Step: step}
+	if err := fl.CheckRoles(ctx, g); errors.Is(err, fleet.ErrOwnRole) {
+		return app.Usage("roles: %v", err)
+	} else if err != nil {
+		return err
+	}
 	made, err := readSecrets(c, &g, was)
 	if err != nil {
 		return err

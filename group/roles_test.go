@@ -5,6 +5,7 @@ package group
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -92,6 +93,9 @@ func TestRoles(t *testing.T) {
 		w.does("root", "store roles --grant new=submit", 2, "user new is new: --passwords DIR is missing")
 		w.does("root", "store roles --grant new=king", 2, "with the role see, submit or operate")
 		w.does("ann", "store roles --grant bob=see", 1, "roles are given by root here, and this is user ann")
+		w.makesNone("ann", "late=see", 1, "roles are given by root here, and this is user ann")
+		w.makesNone("root", "root=submit", 2, "user root gives the roles, and may do everything: want other users")
+		w.makesNone("root", "ann=submit --revoke root", 2, "user root gives the roles")
 		w.does("eve", "store roles", 0, "machines  operate")
 		a := start(t, nil, append([]string{"agent", "--name", "h1", "--slots", "2", "--executor", "local", "--work",
 			filepath.Join(t.TempDir(), "work"), "--program", w.program}, w.flags("machines")...)...)
@@ -124,6 +128,16 @@ func TestRoles(t *testing.T) {
 			t.Errorf("the agent has ended with %d", status)
 		}
 	})
+}
+
+// makesNone holds that a grant is refused before a password for it is made.
+func (w *withUsers) makesNone(user, grant string, status int, want string) {
+	w.t.Helper()
+	dir := filepath.Join(w.t.TempDir(), "none")
+	w.does(user, "store roles --grant "+grant+" --passwords "+dir, status, want)
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		w.t.Errorf("%s has --grant %s: found %s, %v", user, grant, dir, err)
+	}
 }
 
 // history: the audit has what was done, and by whom.
