@@ -37,7 +37,8 @@ func executorFlags() []cli.Flag {
 		&cli.DurationFlag{Name: "grace", Value: 10 * time.Second,
 			Usage: "`TIME` that a run has to end at a checkpoint, before it is killed"},
 		&cli.IntFlag{Name: "keep", Value: keepDefault,
-			Usage: "`N` experiments that have ended stay in the store, while this agent leads"},
+			Usage: "`N` experiments that have ended stay in the store, while this agent leads; those beyond " +
+				"that until 300 s behind their end"},
 	}, experiments.AdmissionFlags("this agent leads"), remoteFlags())
 }
 
