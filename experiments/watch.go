@@ -239,6 +239,9 @@ func (s *shownExperiment) line(out *strings.Builder) {
 	if s.Waits != "" {
 		fmt.Fprintf(out, ", %s", s.Waits)
 	}
+	if s.Standing != nil && !s.Ended && s.Standing.Reason != "" {
+		fmt.Fprintf(out, ", %s", strings.Join(strings.Fields(s.Standing.Reason), " "))
+	}
 	fmt.Fprint(out, s.stepsLine())
 	for _, p := range s.Begun {
 		if p.State == fleet.Running && p.Progress != nil && p.Progress.Horizon > 0 {

@@ -29,6 +29,7 @@ const (
 func (s *State) place() {
 	s.placeable = false
 	s.pass++
+	s.explainBare()
 	if s.open == 0 {
 		return
 	}
@@ -44,6 +45,26 @@ func (s *State) place() {
 func (s *State) explain() {
 	if s.explains = s.now >= s.explained+ailsEvery; s.explains {
 		s.explained, s.explaining = s.now, false
+	}
+}
+
+// isBare is what people are told where no machine has a server at all, free or not.
+const isBare = "no machine has servers for it: start an agent with --slots 1 or more on one"
+
+// explainBare tells people why nothing is placed while no machine has a server: no pass looks at what waits then.
+func (s *State) explainBare() {
+	if bare := s.present == 0; bare != s.bare || bare {
+		s.bare = bare
+		for _, e := range s.order {
+			switch {
+			case bare && (e.reason == "" || e.reason == e.ailing) && s.wants(e):
+				e.reason = isBare
+				s.touch(e)
+			case !bare && e.reason == isBare:
+				e.reason = ""
+				s.touch(e)
+			}
+		}
 	}
 }
 

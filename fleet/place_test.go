@@ -265,6 +265,35 @@ func TestNeverFits(t *testing.T) {
 	}
 }
 
+// TestBare: while no machine has a server what waits says so, and not any more once one has, also where others get it.
+func TestBare(t *testing.T) {
+	b := newBench(t, 2, 0, Rules{})
+	b.submit("a", 1, 1)
+	b.submit("b", 1, 1)
+	reasons := func(want string) {
+		t.Helper()
+		b.decide(countEvery)
+		if x, y := b.experiments["a"].standing.Reason, b.experiments["b"].standing.Reason; x+"|"+y != want {
+			t.Errorf("found the reasons %q and %q, want %s", x, y, want)
+		}
+	}
+	reasons(isBare + "|" + isBare)
+	b.PutServer(cluster.Server{Name: "m1-0", Status: cluster.Status{State: cluster.Available, Incarnation: "i"},
+		Info: cluster.Info{Member: "m1"}})
+	reasons("|")
+	b.wantBegun("a:1 b:0")
+	b.run()
+	b.finish("a", 0)
+	b.want("b", 0, Running)
+	b.finish("b", 0)
+	b.DropServer("m1-0")
+	b.submit("c", 1, 1)
+	b.decide(countEvery)
+	if reason := b.experiments["c"].standing.Reason; reason != isBare {
+		t.Errorf("found the reason %q", reason)
+	}
+}
+
 // TestHead has a large gang wait for servers that small ones would take.
 func TestHead(t *testing.T) {
 	b := newBench(t, 2, 2, Rules{Head: time.Minute, Age: 10 * time.Minute})

@@ -39,6 +39,7 @@ type State struct {
 	head      *claim
 	ended     int  // experiments that are kept
 	placeable bool // something may be placed that couldn't before
+	bare      bool // no machine has a server: State.explainBare
 	ahead     bool // what is placed may turn out not to count
 	looked    time.Duration
 	wantsLook bool

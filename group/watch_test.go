@@ -7,6 +7,7 @@ import (
 	"io"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -154,6 +155,25 @@ func TestWatchFromOutage(t *testing.T) {
 		if err := all[i].Wait(); (err == nil) != (i == 0) {
 			t.Errorf("%s: %v", want, err)
 		}
+	}
+}
+
+// TestNoServers: an experiment waits, since the one agent has no servers, and says so to who looks and who watches.
+func TestNoServers(t *testing.T) {
+	h := openByHand(t)
+	const want = "no machine has servers for it: start an agent with --slots 1 or more"
+	a := start(t, nil, "agent", "--name", "h1", "--slots", "0", "--executor", "local", "--work", t.TempDir(),
+		"--program", selfProgram(t), "--store", h.url)
+	a.expect(t, "h1 is up, with 0 servers")
+	id := h.submit(launchtest.Scenario(6, 20, ""), "", 1, "", []string{})
+	watch := start(t, nil, "watch", id, "--store", h.url)
+	watch.expect(t, ", 1 WAITING, "+want)
+	if r := runs(t, "show", id, "--store", h.url); !strings.Contains(r.stdout, "\n"+want) {
+		t.Errorf("%+v", r)
+	}
+	watch.end(syscall.SIGTERM)
+	if status := a.end(syscall.SIGTERM); status != 0 {
+		t.Errorf("the agent has ended with %d", status)
 	}
 }
 
