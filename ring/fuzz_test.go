@@ -41,7 +41,13 @@ func FuzzConsumer(f *testing.F) {
 			if n > capacity/8 {
 				t.Fatalf("%d records out of %d slots", n, capacity/8)
 			}
-			rec, err := c.Next()
+			var rec []byte
+			if releases>>(n%64)&2 != 0 {
+				rec = c.NextAlone()
+			}
+			if rec == nil {
+				rec, err = c.Next()
+			}
 			if rec == nil {
 				checkEnd(t, c, err)
 				return
