@@ -351,6 +351,9 @@ func TestEndedMeanwhile(t *testing.T) {
 			defer close(gone)
 			_ = cmd.Wait() // it was killed
 		}()
+		for len(local.MarkedBy(work, "")) == 0 { // Start returns a little before it has its environment
+			time.Sleep(time.Millisecond)
+		}
 		ended, err := local.EndMarked(t.Context(), work, func(string) bool {
 			if meanwhile {
 				_ = cmd.Process.Kill() // it may be gone
