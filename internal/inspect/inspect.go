@@ -29,7 +29,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/disco-sim/disco/internal/counters"
 	"github.com/disco-sim/disco/internal/procfs"
 	"github.com/disco-sim/disco/internal/worker"
 	"github.com/disco-sim/disco/internal/workerproc"
@@ -132,8 +131,7 @@ func Process(pid int) (*Run, error) {
 		}
 		if err != nil {
 			// The descriptor may be another file's by now, or a board that is only being made.
-			if again, _ := boardsOf(pid); errors.Is(err, shm.ErrSeals) || errors.Is(err, counters.ErrUnformatted) ||
-				!maps.Equal(boards, again) {
+			if again, _ := boardsOf(pid); isBeginning(err) || !maps.Equal(boards, again) {
 				return nil, fmt.Errorf("%w: process %d is only beginning or ending its run", ErrNoRun, pid)
 			}
 			return nil, fmt.Errorf("inspect: board of worker %d of process %d: %w", w, pid, err)

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/disco-sim/disco/internal/counters"
 	"github.com/disco-sim/disco/internal/lane"
 	"github.com/disco-sim/disco/internal/procfs"
 	"github.com/disco-sim/disco/internal/worker"
@@ -121,7 +122,7 @@ func Open(pid int) (l *Live, err error) {
 		}
 		l.boards = append(l.boards, b)
 		if b.often, err = worker.OpenSampled(b.segment); err != nil {
-			return l, fmt.Errorf("inspect: board of worker %d of process %d: %w", w.Index, run.PID, err)
+			return l, gone(run.PID, fmt.Errorf("board of worker %d: %w", w.Index, err))
 		}
 		if i == 0 {
 			l.path0 = path
@@ -137,12 +138,23 @@ func Open(pid int) (l *Live, err error) {
 	return l, nil
 }
 
-// gone says that a run has ended while it was opened, where that is what an error means.
+// gone says that a run has ended, or the next one is only beginning, while it was opened, where that is what an error
+// means.
 func gone(pid int, err error) error {
-	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) || errors.Is(err, shm.ErrSeals) {
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) || isBeginning(err) {
 		return fmt.Errorf("%w: process %d is only beginning or ending its run", ErrNoRun, pid)
 	}
 	return fmt.Errorf("inspect: process %d: %w", pid, err)
+}
+
+// isBeginning reports whether an error is about memory that is only being made.
+func isBeginning(err error) bool {
+	for _, of := range []error{shm.ErrSeals, shm.ErrSparse, counters.ErrUnformatted, lane.ErrUnformatted} {
+		if errors.Is(err, of) {
+			return true
+		}
+	}
+	return false
 }
 
 // boardMax bounds a board's body, bytes.
@@ -277,7 +289,7 @@ func (l *Live) look(seconds float64) ([]Lane, error) {
 	for _, n := range l.lanes {
 		s, err := lane.Inspect(n.segment.Body())
 		if err != nil {
-			return nil, fmt.Errorf("inspect: lane from worker %d to %d of process %d: %w", n.from, n.to, l.run.PID, err)
+			return nil, gone(l.run.PID, fmt.Errorf("lane from worker %d to %d: %w", n.from, n.to, err))
 		}
 		f := s.Forward
 		found := Lane{From: n.from, To: n.to, Held: int(f.Tail - f.Head), Capacity: f.Capacity}

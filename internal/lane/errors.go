@@ -26,6 +26,9 @@ var (
 
 	// ErrFormat means that the memory is not a lane, or has another version or size.
 	ErrFormat = errors.New("lane: not a lane")
+
+	// ErrUnformatted is an ErrFormat of memory in which Format hasn't ended, or wasn't called.
+	ErrUnformatted = fmt.Errorf("%w: not formatted yet", ErrFormat)
 )
 
 // PeerError is the error that ended the lane to or from one peer. Other lanes are not affected.

@@ -120,7 +120,12 @@ func attach(body []byte) (*control, Config, error) {
 	}
 	ctl := controlOf(body)
 	// SYNC POINT lane-formatted: pairs with the last store of Format.
-	if format := atomic.LoadUint64(&ctl.identity.format); format != formatWord {
+	switch format := atomic.LoadUint64(&ctl.identity.format); format {
+	case formatWord:
+	case 0:
+		return nil, Config{}, fmt.Errorf("%w: format word 0, want %#x (version %d)", ErrUnformatted, uint64(formatWord),
+			formatVersion)
+	default:
 		return nil, Config{}, fmt.Errorf("%w: format word %#x, want %#x (version %d)", ErrFormat, format,
 			uint64(formatWord), formatVersion)
 	}
