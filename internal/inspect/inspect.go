@@ -29,6 +29,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/disco-sim/disco/internal/counters"
 	"github.com/disco-sim/disco/internal/procfs"
 	"github.com/disco-sim/disco/internal/worker"
 	"github.com/disco-sim/disco/internal/workerproc"
