@@ -104,14 +104,18 @@ func Open(pid int) (l *Live, err error) {
 		return nil, err
 	}
 	l = &Live{run: *run}
+	var files *segments
 	defer func() {
 		if err != nil {
+			// A descriptor may be another file's by now.
+			if again, _ := segmentsOf(run.PID); files != nil && !files.are(again) && !errors.Is(err, ErrNoRun) {
+				err = fmt.Errorf("%w: process %d is only beginning or ending its run", ErrNoRun, run.PID)
+			}
 			err = errors.Join(err, l.Close())
 			l = nil
 		}
 	}()
-	files, err := segmentsOf(run.PID)
-	if err != nil {
+	if files, err = segmentsOf(run.PID); err != nil {
 		return l, gone(run.PID, err)
 	}
 	for i, w := range run.Workers {
@@ -303,6 +307,12 @@ func (l *Live) look(seconds float64) ([]Lane, error) {
 		return cmp.Or(cmp.Compare(b.PerSecond, a.PerSecond), cmp.Compare(b.Held, a.Held))
 	})
 	return all, nil
+}
+
+// are reports whether others are the same ones.
+func (s *segments) are(others *segments) bool {
+	return others != nil && maps.Equal(s.boards, others.boards) && maps.Equal(s.lanes, others.lanes) &&
+		s.input == others.input
 }
 
 // segments are the files of a launcher by which its run is looked at.
