@@ -18,6 +18,7 @@ import (
 	"github.com/disco-sim/disco/app"
 	"github.com/disco-sim/disco/fleet"
 	"github.com/disco-sim/disco/internal/launch/launchtest"
+	"github.com/disco-sim/disco/internal/race"
 )
 
 // TestOwnProgram: experiments of a program with models of one's own, whose version says nothing about disco's, are
@@ -117,7 +118,11 @@ func TestUnsavedModel(t *testing.T) {
 	h := openByHand(t)
 	agent := h.agent("h1", selfProgram(t))
 	file := filepath.Join(t.TempDir(), "mute.yml")
-	text := launchtest.Scenario(6, 20_000, "{node: 1, at: 0, how: "+launchtest.Mute+"}")
+	horizon := 20_000.0 // takes some seconds, so that it is paused and killed in the middle
+	if race.Enabled {
+		horizon /= 5 // takes about as long
+	}
+	text := launchtest.Scenario(6, horizon, "{node: 1, at: 0, how: "+launchtest.Mute+"}")
 	h.must(os.WriteFile(file, []byte(text), 0o600))
 	r := runs(t, "submit", file, "--replications", "2", "--workers", "2", "--store", h.url, "--program",
 		selfProgram(t))
