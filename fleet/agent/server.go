@@ -71,6 +71,7 @@ func (s *server) Initialize(ctx context.Context, as cluster.Assignment) ([]strin
 	w := &work{a: s.a, as: as, id: id, giveUp: make(chan struct{}), released: make(chan struct{}),
 		began: s.a.o.Now().UTC()}
 	if err := w.take(ctx); err != nil {
+		s.a.leave(as, s)
 		return nil, err // nobody waits for it
 	}
 	final := false
