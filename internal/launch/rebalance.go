@@ -103,8 +103,11 @@ func (cfg *Config) checkRebalance() error {
 	return nil
 }
 
-// rebalances reports whether nodes may move: where several workers simulate a replication together.
-func (l *Launch) rebalances() bool { return l.cfg.Rebalance != nil && l.placement.Workers > 1 }
+// rebalances reports whether nodes may move: where several workers simulate a replication together, and not all shards
+// stay. Else nothing is sampled, and no leg ends for a look.
+func (l *Launch) rebalances() bool {
+	return l.cfg.Rebalance != nil && l.placement.Workers > 1 && slices.Contains(l.shards.fixed, false)
+}
 
 // newRebalancing is nil where nodes stay.
 func (l *Launch) newRebalancing() *rebalancing {
@@ -169,7 +172,7 @@ func (l *Launch) makeShards(pinned map[int]int32, machines []int32) error {
 
 // lanesOfAll gives all pairs of workers traffic, where nodes may move: at least half of what they have on average.
 func (l *Launch) lanesOfAll(traffic [][]float64) [][]float64 {
-	if l.cfg.Rebalance == nil {
+	if !l.rebalances() {
 		return traffic
 	}
 	sum, pairs := 0.0, len(traffic)*(len(traffic)-1)
@@ -419,12 +422,15 @@ func uneven(before, now []float64, seconds float64) bool {
 	return slices.Max(busy) >= autoBusy*seconds && shard.Balance(busy) < 1-autoGap
 }
 
-// movesOf is what moved in a run; nil: nothing could.
-func movesOf(sets []*workerSet) *Moves {
+// moved is what moved in a run; nil: it was not to be looked for.
+func (l *Launch) moved(sets []*workerSet) *Moves {
 	for _, ws := range sets {
 		if ws.rebalancing != nil {
 			return &ws.rebalancing.done
 		}
+	}
+	if n := len(l.shards.owners); n > 0 && l.placement.Workers > 1 {
+		return &Moves{Shards: n, Fixed: n}
 	}
 	return nil
 }

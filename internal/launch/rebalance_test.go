@@ -13,6 +13,7 @@ import (
 
 	"github.com/disco-sim/disco/internal/launch/launchtest"
 	"github.com/disco-sim/disco/internal/partition"
+	"github.com/disco-sim/disco/internal/placement"
 	"github.com/disco-sim/disco/internal/race"
 	"github.com/disco-sim/disco/internal/worker"
 	"github.com/disco-sim/disco/node"
@@ -132,6 +133,36 @@ func TestRebalanceOfKinds(t *testing.T) {
 			}
 			checkMoved(t, out, 5)
 		}
+	}
+}
+
+// Where all nodes stay, workers sample nothing, no leg ends for a look, and the outcome says that all stay.
+func TestNothingMoves(t *testing.T) {
+	cfg := config(TransportInproc, 2, launchtest.Scenario(4, 30, ""))
+	cfg.Spread, cfg.Partition = SpreadNodes, ""
+	moving(&cfg, 1, 1)
+	for _, stay := range []bool{false, true} {
+		l, err := Prepare(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ws := &workerSet{launch: l, plan: l.planOf(0), rebalancing: l.newRebalancing()}
+		if shards := ws.setup(0).Setup.Shards; (shards == nil) != stay {
+			t.Errorf("all stay: %v; a worker is told of shards %v", stay, shards)
+		}
+		out, err := run(t, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := out.Moves
+		if m == nil || m.Shards < 2 || (m.Fixed == m.Shards) != stay || (m.Looks == 0) != stay {
+			t.Errorf("all stay: %v; found %+v", stay, m)
+		}
+		var names []string
+		for n := range l.structure.NumNodes() {
+			names = append(names, l.structure.NodeName(n))
+		}
+		cfg.Pins = placement.Of(names, []int{0, 0, 1, 1})
 	}
 }
 

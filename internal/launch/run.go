@@ -145,7 +145,7 @@ func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	out.SetupSeconds, out.Checkpoints, out.Moves = setup.Seconds(), l.store.numbers(), movesOf(sets)
+	out.SetupSeconds, out.Checkpoints, out.Moves = setup.Seconds(), l.store.numbers(), l.moved(sets)
 	l.clock.enter(nil)
 	out.Phases = l.clock.Phases
 	return out, l.usedUp(out, failed)
