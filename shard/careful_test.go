@@ -19,6 +19,10 @@ type world struct {
 	far     float64                               // how much longer an event of a shard takes that isn't where it began
 	noise   float64                               // how much the speed differs from one step to the next
 	cost    float64                               // wall seconds of a hand-off
+	plain   bool                                  // strategies aren't told how loads change
+
+	sampled []float64 // by shard: of the work lately
+	trend   Trend
 
 	moved  int     // moves
 	rounds int     // times that something moved
@@ -29,6 +33,7 @@ const (
 	step      = 0.05 // wall seconds
 	lengthOf  = 30.0 // simulated seconds of a run
 	perSecond = 1e6  // events in a simulated second
+	half      = 0.15 // wall seconds after which what was sampled counts half
 )
 
 // run runs it, with a strategy or where everything stays, and gives how long it takes. A look is as launch has it:
@@ -50,6 +55,7 @@ func (w *world) run(strategy Strategy) float64 {
 			}
 		}
 		loads := s.Loads(nil)
+		w.sample(s.Work)
 		speed := 1 / slices.Max(loads) * (1 + w.noise*(2*w.rnd.Float64()-1)) // simulated seconds in a wall second
 		simulated += speed * step
 		events += speed * step * perSecond
@@ -78,12 +84,26 @@ func (w *world) run(strategy Strategy) float64 {
 	return s.Time
 }
 
+// sample takes in the work of one step.
+func (w *world) sample(work []float64) {
+	if w.sampled == nil {
+		w.sampled, w.trend.Age = slices.Clone(work), half/math.Ln2
+	}
+	keep := math.Exp2(-step / half)
+	for i, v := range work {
+		w.sampled[i] = keep*w.sampled[i] + (1-keep)*v
+	}
+}
+
 // look asks the strategy, with samples that are as good as those of a run, and makes its moves.
 func (w *world) look(s *State, strategy Strategy, speed float64) {
 	for i := range s.Work {
-		s.Work[i] *= 0.15 * speed * (1 + 0.2*(2*w.rnd.Float64()-1))
+		s.Work[i] = w.sampled[i] * half * speed * (1 + 0.2*(2*w.rnd.Float64()-1))
 	}
-	moves := strategy.Moves(s)
+	if w.plain {
+		w.trend.Forget()
+	}
+	moves := w.trend.Ask(strategy, s)
 	for i := range s.Since {
 		s.Since[i] = min(s.Since[i]+1, math.MaxInt32)
 	}
@@ -132,7 +152,7 @@ func auto() *Careful { return &Careful{Of: LeastLoaded{}, Then: LeastLoaded{End:
 // Moves that make a run faster stay, as without Careful; an even load moves nothing; moves that make it slower are
 // taken back, rarer and rarer.
 func TestCareful(t *testing.T) {
-	var hot, hotStatic, hotEnd, uneven, bad, badPlain ratios
+	var hot, hotStatic, hotEnd, hotTrend, uneven, bad, badPlain ratios
 	for seed := range uint64(200) {
 		at := func(work func(int, float64) float64, far float64) *world {
 			return &world{rnd: rand.New(rand.NewPCG(seed, 7)), workers: 2 + int(seed%3), shards: 64, work: work,
@@ -149,6 +169,9 @@ func TestCareful(t *testing.T) {
 				return w
 			}
 			hotEnd = append(hotEnd, fine().run(auto())/fine().run(&Careful{Of: LeastLoaded{}}))
+			plain := fine()
+			plain.plain = true
+			hotTrend = append(hotTrend, fine().run(auto())/plain.run(auto()))
 		}
 		hotStatic = append(hotStatic, with/at(spot, 0.05).run(nil))
 
@@ -167,10 +190,13 @@ func TestCareful(t *testing.T) {
 		// Each event takes 4 times as long on another worker.
 		static := at(work, 3).run(nil)
 		bad = append(bad, at(work, 3).run(auto())/static)
-		badPlain = append(badPlain, at(work, 3).run(LeastLoaded{})/static)
+		alone := at(work, 3)
+		alone.plain = true
+		badPlain = append(badPlain, alone.run(LeastLoaded{})/static)
 	}
 	hot.check(t, "hot spot, beside LeastLoaded alone", 1.01, 1.1)
 	hotEnd.check(t, "hot spot, moves that end at a smaller gap once they were good", 0.99, 1.02)
+	hotTrend.check(t, "hot spot, strategies that are told how loads change", 0.95, 1.02)
 	hotStatic.check(t, "hot spot, beside where all stays", 0.6, 0.8)
 	uneven.check(t, "uneven load, beside where all stays", 0.9, 0.93)
 	bad.check(t, "moves that are bad, beside where all stays", 1.04, 1.15)

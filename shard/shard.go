@@ -26,6 +26,7 @@ type State struct {
 	Near    []bool    // by shard: it stays on its machine, since a link of it is too short for two; none: no shard does
 	Work    []float64 // by shard: seconds that its handlers have taken since the last time, estimated from samples
 	Since   []int     // by shard: how many times a Strategy was asked since it has moved; a large number: it never has
+	Change  []float64 // by worker: how much more work than that it is to have while moves hold; none: not known
 	Cost    float64   // wall seconds that moving has taken lately, each time: for how long nothing was simulated
 
 	// How fast the run is, for a Strategy that looks what its moves have made of that.
@@ -99,8 +100,8 @@ func Balance(loads []float64) float64 {
 
 // LeastLoaded takes shards from the worker with the most work to that with the least, as long as that makes the largest
 // load smaller: to that of its machine where that has less than the mean, else to that of all. It knows nothing of
-// links: shards are made so that none that is short can come between two workers, or machines. Its fields have defaults
-// where they are 0.
+// links: shards are made so that none that is short can come between two workers, or machines. Loads are those that
+// workers are expected to have (State.Change). Its fields have defaults where they are 0.
 type LeastLoaded struct {
 	Gap  float64 // nothing moves while the largest load is less than so much above the mean, as a part of it; 0: 0.1
 	End  float64 // what moves goes on until the largest load is less than so much above the mean; 0: Gap
@@ -124,6 +125,9 @@ func (l LeastLoaded) Moves(s *State) []Move {
 	}
 	p := plan{s: s, rest: l.Rest, loads: s.Loads(nil), moved: make([]bool, len(s.Owner))}
 	p.owner = append(p.owner, s.Owner...)
+	for w, change := range s.Change {
+		p.loads[w] += change
+	}
 	before := slices.Max(p.loads)
 	p.mean = before * Balance(p.loads)
 	end := l.Gap

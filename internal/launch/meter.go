@@ -106,9 +106,9 @@ func (m *meter) goOn(now time.Time) {
 }
 
 // ask asks the strategy.
-func (m *meter) ask(s shard.Strategy, state *shard.State) []shard.Move {
+func (m *meter) ask(s shard.Strategy, trend *shard.Trend, state *shard.State) []shard.Move {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	state.Time, state.Events, state.Speed = m.time, m.events, m.speed
-	return s.Moves(state)
+	return trend.Ask(s, state)
 }

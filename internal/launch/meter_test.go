@@ -54,7 +54,7 @@ func TestMeter(t *testing.T) {
 	near("what is lost when no leg was ended", m.stop(b, at), 0)
 	pass(3*time.Second, 0)
 	m.look(b, s, at)
-	m.ask(s, &shard.State{})
+	m.ask(s, &shard.Trend{}, &shard.State{})
 	near("time when all stands still", s.Time, 1.14)
 	near("events", float64(s.Events), 1140)
 	near("speed", s.Speed, 1000)

@@ -82,6 +82,8 @@ type rebalancing struct {
 	looked   bool          // in this leg's end
 	lost     float64       // wall seconds that ending a leg for a look has taken
 	meter    meter
+	trend    shard.Trend
+	trendOf  int      // replication
 	incoming [][]byte // by worker: what it gets; nil: nothing is under way
 	bytes    int64    // of that
 	done     Moves
@@ -129,6 +131,7 @@ func (l *Launch) newRebalancing() *rebalancing {
 			b.strategy = careful
 		}
 	}
+	b.trend.Age = recentSeconds / math.Ln2 // what was sampled counts half after recentSeconds
 	b.of = l.shards.of
 	s := &b.state
 	s.Workers, s.Fixed, s.Owner = l.placement.Workers, l.shards.fixed, slices.Clone(l.shards.owners)
@@ -217,7 +220,11 @@ func (ws *workerSet) rebalance(ctx context.Context, r int, epoch float64, answer
 	b.done.Looks++
 	b.looked = true
 	b.at(StepLook)
-	moves := b.meter.ask(b.strategy, &b.state)
+	if !auto || b.trendOf != r {
+		b.trend.Forget() // by time, nothing would take moves back that a wrong trend has made
+		b.trendOf = r
+	}
+	moves := b.meter.ask(b.strategy, &b.trend, &b.state)
 	if err := b.state.Check(moves); err != nil {
 		return false, fmt.Errorf("launch: strategy %T: %w", b.strategy, err)
 	}
