@@ -30,8 +30,8 @@ import (
 //     worker's spool, and sends Stored in parts.
 //  3. The launcher has read the spool, or doesn't want it any more, when it sends the next Save or Prepare.
 
-// chunkBytes is how large a chunk of several nodes becomes: 16 MiB.
-const chunkBytes = 16 << 20
+// chunkBytes is how large a chunk of several nodes becomes: 4 MiB.
+const chunkBytes = 4 << 20
 
 // saver makes a worker's parts of the checkpoints of a replication. The worker's goroutine uses it, but for write.
 type saver struct {
@@ -110,10 +110,14 @@ func (a *arena) space() []byte {
 	return a.blocks[a.block][a.used:a.used]
 }
 
-// take keeps what has become of space, unless that has grown out of it.
+// take keeps what has become of space, unless that has grown out of it: then what was left of the block isn't tried
+// again.
 func (a *arena) take(data []byte) {
-	if space := a.space(); cap(data) == cap(space) && len(data) > 0 && &data[0] == &space[:1][0] {
+	switch space := a.space(); {
+	case cap(data) == cap(space) && len(data) > 0 && &data[0] == &space[:1][0]:
 		a.used += len(data)
+	case len(data) > cap(space):
+		a.skip()
 	}
 }
 
