@@ -112,22 +112,24 @@ func ParseBundled(row *[RowBytes]byte, nodes int64) (Chunk, error) {
 }
 
 // ReadBundle calls yield for each chunk of a bundle of a run with so many nodes, with its bytes, verified. They end
-// with the call. The next chunk is verified meanwhile, and the one behind it read: each of the three is about a third
-// of loading a state. It takes the memory of three chunks and one frame. from isn't read any more when it returns.
+// with the call. The next chunk is read meanwhile, and verified if yield takes long enough: else it is verified here,
+// so that both sides have as much to do. It takes the memory of two chunks and one frame. from isn't read any more when
+// it returns.
 func ReadBundle(from io.Reader, nodes int64, yield func(c Chunk, data []byte) error) error {
 	r := bundleReader{in: bufio.NewReaderSize(from, packReadBytes), nodes: nodes, stop: make(chan struct{})}
-	empty, read, verified := make(chan []byte, bundleAhead), make(chan bundled), make(chan bundled)
+	empty, read := make(chan []byte, bundleAhead), make(chan bundled)
 	for range bundleAhead {
 		empty <- nil
 	}
-	var stages sync.WaitGroup
-	stages.Go(func() { r.readAll(empty, read) })
-	stages.Go(func() { r.verifyAll(read, verified) })
-	defer stages.Wait()
+	var reader sync.WaitGroup
+	reader.Go(func() { r.readAll(empty, read) })
+	defer reader.Wait()
 	defer close(r.stop)
-	for b := range verified {
+	for {
+		b := <-read // one with an error is the last
+		b.verify()
 		if errors.Is(b.err, errBundleEnd) {
-			break
+			return nil
 		}
 		if b.err != nil {
 			return b.err
@@ -137,20 +139,27 @@ func ReadBundle(from io.Reader, nodes int64, yield func(c Chunk, data []byte) er
 		}
 		empty <- b.data // of bundleAhead, so there is room
 	}
-	return nil
 }
 
-// bundleAhead is how many chunks of a bundle have memory: one is read, one verified, and one with yield.
-const bundleAhead = 3
+// bundleAhead is how many chunks of a bundle have memory: one is read, and one with yield.
+const bundleAhead = 2
 
 // errBundleEnd: there is no further chunk.
 var errBundleEnd = errors.New("the end of the bundle")
 
 // bundled is a chunk that was read, or why there is none.
 type bundled struct {
-	chunk Chunk
-	data  []byte
-	err   error
+	chunk    Chunk
+	data     []byte
+	err      error
+	verified bool
+}
+
+// verify compares its bytes with its digest, unless that has been done.
+func (b *bundled) verify() {
+	if b.err == nil && !b.verified {
+		b.err, b.verified = wrapBundled(&b.chunk, b.chunk.verify(b.data)), true
+	}
 }
 
 // bundleReader reads a bundle, one chunk after the other.
@@ -174,37 +183,19 @@ func (r *bundleReader) readAll(empty <-chan []byte, to chan<- bundled) {
 		}
 		b.chunk, b.data, b.err = r.next(b.data)
 		r.count++
-		if !r.pass(b, to) {
-			return
-		}
-	}
-}
-
-// verifyAll verifies what was read until the first error, or stop.
-func (r *bundleReader) verifyAll(from <-chan bundled, to chan<- bundled) {
-	for {
-		var b bundled
 		select {
-		case b = <-from:
-		case <-r.stop:
+		case to <- b: // somebody waits for it
+		default:
+			b.verify()
+			select {
+			case to <- b:
+			case <-r.stop:
+				return
+			}
+		}
+		if b.err != nil {
 			return
 		}
-		if b.err == nil {
-			b.err = wrapBundled(&b.chunk, b.chunk.verify(b.data))
-		}
-		if !r.pass(b, to) {
-			return
-		}
-	}
-}
-
-// pass hands a chunk on, and reports whether others follow it.
-func (r *bundleReader) pass(b bundled, to chan<- bundled) bool {
-	select {
-	case to <- b:
-		return b.err == nil
-	case <-r.stop:
-		return false
 	}
 }
 

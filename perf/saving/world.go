@@ -169,7 +169,7 @@ func (w *world) decodePending(t *watch) (int, error) {
 }
 
 // chunkBytes is what a chunk has, about, as those of a worker.
-const chunkBytes = 16 << 20
+const chunkBytes = 4 << 20
 
 // chunks calls yield for pieces of what is saved.
 func (w *world) chunks(yield func(c checkpoint.Chunk, data []byte) error) error {
