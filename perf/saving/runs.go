@@ -76,10 +76,15 @@ func (r *runs) specs() []bench.Spec {
 			"--replayable")
 	}
 	without := func(ctx context.Context) (outcome, error) { return r.scenarioRun(ctx, r.program) }
-	list := both("checkpoint-run", with, "without", without, ofWithout)
+	list := both("checkpoint-run", with, "without", without, 0)
+	rare := minutely{with: with, without: without}
+	list = append(list, both("checkpoint-minute", rare.run, "without", rare.beside, ofWithout)...)
 	for i := range list {
-		list[i].Remark = fmt.Sprintf("%s with a checkpoint each %v simulated seconds of %v, %d workers; the goal is "+
-			"one a minute", filepath.Base(r.scenario), r.between, r.horizon, r.workers)
+		list[i].Remark = fmt.Sprintf("%s with a checkpoint each %v simulated seconds of %v, %d workers",
+			filepath.Base(r.scenario), r.between, r.horizon, r.workers)
+		if i > 1 {
+			list[i].Remark += "; what they cost, as often as one a minute"
+		}
 	}
 	list = append(list, both("checkpoint-replayable", journal, "checkpoints", with, ofSaved)...)
 	if r.before != "" {
@@ -103,6 +108,40 @@ func both(name string, ours func(context.Context) (outcome, error), limit string
 			Goal: bench.Goal{RatioMin: goal}})
 	}
 	return list
+}
+
+// minutely is a run as it would be with a checkpoint a minute: that without, and what one checkpoint costs of a run
+// that has more of them, once in each minute.
+type minutely struct {
+	with, without func(context.Context) (outcome, error)
+	left          [2][]outcome // of pairs of runs: without, and as it would be; which only one of two rows has taken
+}
+
+func (m *minutely) run(ctx context.Context) (outcome, error)    { return m.take(ctx, 1) }
+func (m *minutely) beside(ctx context.Context) (outcome, error) { return m.take(ctx, 0) }
+
+// take is the outcome of one of a pair of runs, the same pair for both of a round.
+func (m *minutely) take(ctx context.Context, which int) (outcome, error) {
+	if len(m.left[which]) == 0 {
+		without, err := m.without(ctx)
+		if err != nil {
+			return without, err
+		}
+		with, err := m.with(ctx)
+		if err == nil && with.Checkpoints.Made == 0 {
+			err = errors.New("saving: a run without checkpoints: choose a smaller --between")
+		}
+		if err != nil {
+			return with, err
+		}
+		each, rare := without.Wall/60/float64(with.Checkpoints.Made), without
+		rare.Wall += each * (with.Wall - without.Wall)
+		rare.cpu += each * (with.cpu - without.cpu)
+		m.left[0], m.left[1] = append(m.left[0], without), append(m.left[1], rare)
+	}
+	o := m.left[which][0]
+	m.left[which] = m.left[which][1:]
+	return o, nil
 }
 
 // memory has outcomes of runs that only one of two rows has shown so far.

@@ -56,7 +56,7 @@ func TestRows(t *testing.T) {
 		}
 	}
 	const want = "encode decode copy-pending encode-pending decode-pending restore-pending write resume resume-wall " +
-		"run run-wall replayable replayable-wall none none-wall pause"
+		"run run-wall minute minute-wall replayable replayable-wall none none-wall pause"
 	if got := strings.Join(names, " "); got != want {
 		t.Errorf("rows %s, want %s", got, want)
 	}
