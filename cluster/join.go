@@ -50,7 +50,7 @@ type Options struct {
 	// outage stops nothing.
 	StopAfter time.Duration
 
-	// Report gets what goes wrong where no caller waits. It is called by any goroutine.
+	// Report gets what goes wrong where no caller waits, and that a lost session is over. Any goroutine calls it.
 	Report func(problem error)
 }
 

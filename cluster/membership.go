@@ -329,6 +329,8 @@ func (m *Membership) again() bool {
 		err := m.register(attempt)
 		ended()
 		if err == nil {
+			m.options.Report(fmt.Errorf("cluster: member %s is registered again, after %v without a session",
+				m.options.Name, time.Since(began).Round(time.Millisecond)))
 			return true
 		}
 		if ctx.Err() != nil || errors.Is(err, metastore.ErrClosed) {
