@@ -103,7 +103,10 @@ func (w *world) look(s *State, strategy Strategy, speed float64) {
 	if w.plain {
 		w.trend.Forget()
 	}
-	moves := w.trend.Ask(strategy, s)
+	moves, err := w.trend.Ask(strategy, s)
+	if err != nil {
+		panic(err)
+	}
 	for i := range s.Since {
 		s.Since[i] = min(s.Since[i]+1, math.MaxInt32)
 	}

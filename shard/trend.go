@@ -22,12 +22,15 @@ const (
 	trendMost  = 1 // wall seconds between two times: above, nothing says that loads have changed evenly
 )
 
-// Ask asks a Strategy, with State.Change.
-func (t *Trend) Ask(of Strategy, s *State) []Move {
+// Ask asks a Strategy, with State.Change. The error is that of State.Check.
+func (t *Trend) Ask(of Strategy, s *State) ([]Move, error) {
 	s.Change = t.change(s)
 	moves := of.Moves(s)
+	if err := s.Check(moves); err != nil {
+		return nil, err
+	}
 	t.shares, t.time = shares(s.Loads(moves)), s.Time
-	return moves
+	return moves, nil
 }
 
 // Forget is called where another run begins.

@@ -21,7 +21,9 @@ func TestTrend(t *testing.T) {
 	ask := func(time float64, work []float64, want ...float64) {
 		t.Helper()
 		s.Time, s.Work = time, work
-		trend.Ask(k, s)
+		if _, err := trend.Ask(k, s); err != nil {
+			t.Fatal(err)
+		}
 		for w, v := range want {
 			if len(k.change) != len(want) || math.Abs(k.change[w]-v) > 1e-9 {
 				t.Fatalf("at %v s: found changes %v, want %v", time, k.change, want)
@@ -43,7 +45,9 @@ func TestTrend(t *testing.T) {
 	ask(2.9, []float64{1, 1, 1})
 
 	s.Owner[1] = 1 // and moves count from then on
-	trend.Ask(always{}, s)
+	if _, err := trend.Ask(always{}, s); err != nil {
+		t.Fatal(err)
+	}
 	s.Owner[0] = 1
 	ask(3, []float64{1, 1, 1}, 0, 0)
 }

@@ -106,7 +106,7 @@ func (m *meter) goOn(now time.Time) {
 }
 
 // ask asks the strategy.
-func (m *meter) ask(s shard.Strategy, trend *shard.Trend, state *shard.State) []shard.Move {
+func (m *meter) ask(s shard.Strategy, trend *shard.Trend, state *shard.State) ([]shard.Move, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	state.Time, state.Events, state.Speed = m.time, m.events, m.speed

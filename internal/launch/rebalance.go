@@ -224,12 +224,11 @@ func (ws *workerSet) rebalance(ctx context.Context, r int, epoch float64, answer
 		b.trend.Forget() // by time, nothing would take moves back that a wrong trend has made
 		b.trendOf = r
 	}
-	moves := b.meter.ask(b.strategy, &b.trend, &b.state)
-	if err := b.state.Check(moves); err != nil {
+	moves, err := b.meter.ask(b.strategy, &b.trend, &b.state)
+	if err != nil {
 		return false, fmt.Errorf("launch: strategy %T: %w", b.strategy, err)
 	}
 	moves = slices.DeleteFunc(moves, func(m shard.Move) bool { return b.state.Owner[m.Shard] == m.To })
-	var err error
 	if len(moves) > 0 {
 		err = ws.move(ctx, r, epoch, moves)
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/disco-sim/disco/internal/launch/launchtest"
 	"github.com/disco-sim/disco/internal/partition"
@@ -163,6 +164,37 @@ func TestNothingMoves(t *testing.T) {
 			names = append(names, l.structure.NodeName(n))
 		}
 		cfg.Pins = placement.Of(names, []int{0, 0, 1, 1})
+	}
+}
+
+// badMoves is a strategy with one move.
+type badMoves shard.Move
+
+func (m badMoves) Moves(*shard.State) []shard.Move { return []shard.Move{shard.Move(m)} }
+
+// A move that can't be made ends the run, with what is wrong with it.
+func TestBadMoves(t *testing.T) {
+	for _, every := range []time.Duration{0, 1} {
+		for m, want := range map[shard.Move]string{
+			{Shard: 0, To: 99}:   "found a move of shard 0 to worker 99, want 0 to 1",
+			{Shard: 0, To: -1}:   "found a move of shard 0 to worker -1, want 0 to 1",
+			{Shard: 9999, To: 0}: "found a move of shard 9999, want 0 to ",
+			{Shard: -1, To: 0}:   "found a move of shard -1, want 0 to ",
+		} {
+			cfg := config(TransportInproc, 2, launchtest.Scenario(4, 30, ""))
+			cfg.Spread, cfg.Partition = SpreadNodes, ""
+			moving(&cfg, 1, 1)
+			cfg.Rebalance.Every, cfg.Rebalance.Strategy = every, badMoves(m)
+			l, err := Prepare(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ws := &workerSet{launch: l, plan: l.planOf(0), supervisor: &supervisor{}, rebalancing: l.newRebalancing()}
+			ws.rebalancing.due.Store(true)
+			if _, err := ws.rebalance(t.Context(), 0, 1, nil); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("every %v, %+v: found %v, want %q", every, m, err, want)
+			}
+		}
 	}
 }
 
