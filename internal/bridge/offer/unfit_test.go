@@ -10,6 +10,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -55,6 +56,60 @@ func TestUnfit(t *testing.T) {
 		defer agent.mu.Unlock()
 		return len(agent.refused) >= 2
 	})
+}
+
+// TestBusy: an agent that closes connections which it hasn't looked at in time is tried again, and gets one offer;
+// one that always does so is told as that when the time is over, and what closes them at once, sooner.
+func TestBusy(t *testing.T) {
+	dir := authority(t)(certs.Period(1), "127.0.0.1")
+	for _, s := range []*stream.Security{plain(t), secure(t, dir)} {
+		a := newAgent(t, "127.0.0.1:0", s, theAgent)
+		var came atomic.Int32
+		busy := serving(t, func(c net.Conn) {
+			if came.Add(1) > 2 {
+				passOn(c, a.address)
+			}
+		})
+		r, err := Open(limit(t), []Target{{"m0", busy, 1}}, *asked(1, nil), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Close()
+		a.mu.Lock()
+		if n := len(a.works); n != 1 || came.Load() != 3 {
+			t.Errorf("%d offers over the last of %d connections, want 1 and 3", n, came.Load())
+		}
+		a.mu.Unlock()
+	}
+	why := errors.New("the time is over")
+	for _, c := range []struct {
+		closes, limit time.Duration
+		want          string
+	}{{600 * time.Millisecond, 1500 * time.Millisecond, why.Error()}, {0, time.Minute, " times in "}} {
+		late := serving(t, func(net.Conn) { time.Sleep(c.closes) })
+		for _, s := range []*stream.Security{plain(t), secure(t, dir)} {
+			ctx, cancel := context.WithTimeoutCause(t.Context(), c.limit, why)
+			_, err := lookAt(ctx, late, s)
+			early := ctx.Err() == nil
+			cancel()
+			var refused *stream.RefusedError
+			if !errors.As(err, &refused) || !strings.Contains(err.Error(), c.want) || early != (c.closes == 0) ||
+				!strings.Contains(err.Error(), "is too busy to take a connection within 1s") {
+				t.Errorf("%v (%T), want %q, and that it may be too busy", err, err, c.want)
+			}
+		}
+	}
+}
+
+// passOn passes on what comes on a connection to an address, and back.
+func passOn(c net.Conn, address string) {
+	to, err := net.Dial("tcp", address)
+	if err != nil {
+		return
+	}
+	defer to.Close()
+	go func() { _, _ = io.Copy(to, c); to.Close() }()
+	_, _ = io.Copy(c, to)
 }
 
 // TestEnding: an agent that ends while it is asked is told as that, whoever closes the connection first.

@@ -117,9 +117,55 @@ type AgentConn struct {
 	watched  *watched
 }
 
-// Connect makes a connection to the agent at an address. ctx ends the attempt, not the connection. An error names the
-// machine, and what to do.
+// A connection that ends before anything has come may be one that a busy agent hasn't looked at in time: another one is
+// tried. What closes it at once, and goes on doing so, is no agent, or not one that is there soon.
+const (
+	againAfter = 50 * time.Millisecond // before the next connection, and twice as long each time
+	againMost  = 500 * time.Millisecond
+	atOnce     = preambleLimit / 2 // until a connection has ended that nobody has waited for
+	atOnceMost = preambleLimit     // for how long such ones are tried
+)
+
+// Connect makes a connection to the agent at an address, which has answered then. ctx ends the attempt, not the
+// connection. An error names the machine, and what to do.
 func (s *Security) Connect(ctx context.Context, address string, messageBytesMax int) (*AgentConn, error) {
+	var early error // how the last connection but this one has ended
+	began, times := time.Now(), 0
+	for wait := againAfter; ; wait = min(2*wait, againMost) {
+		tried := time.Now()
+		c, err := s.connectOnce(ctx, address, messageBytesMax)
+		switch {
+		case err == nil:
+			return c, nil
+		case ctx.Err() != nil && early != nil:
+			return nil, s.explainAgent(fmt.Errorf("%w, and then %w", early, context.Cause(ctx)), address)
+		case !endedEarly(err):
+			return nil, err
+		}
+		times++
+		early = fmt.Errorf("%w, %d times in %v", err, times, time.Since(began).Round(100*time.Millisecond))
+		if time.Since(tried) < atOnce && time.Since(began) > atOnceMost {
+			return nil, s.explainAgent(early, address)
+		}
+		again := time.NewTimer(wait)
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			again.Stop()
+			return nil, s.explainAgent(early, address)
+		}
+	}
+}
+
+// endedEarly tells whether the other side has closed a connection without a word.
+func endedEarly(err error) bool {
+	var refused *RefusedError
+	return !errors.As(err, &refused) &&
+		(errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE))
+}
+
+// connectOnce makes one connection. Its error is in words, unless the other side has closed it early.
+func (s *Security) connectOnce(ctx context.Context, address string, messageBytesMax int) (*AgentConn, error) {
 	raw, err := dialTCP(ctx, address)
 	if err != nil {
 		return nil, err
@@ -135,7 +181,7 @@ func (s *Security) Connect(ctx context.Context, address string, messageBytesMax 
 		return c, nil
 	case ctx.Err() != nil:
 		err = unreached(ctx, err, address)
-	default:
+	case !endedEarly(err):
 		err = s.explainAgent(err, address)
 	}
 	_ = raw.Close()
@@ -156,13 +202,14 @@ func (s *Security) connect(raw net.Conn, address string, messageBytesMax int) (*
 		secured = &prefixed{secured, first[:]}
 	}
 	w := &watched{Conn: secured}
+	a := &awaited{Conn: w, came: make(chan struct{})}
 	var once atomic.Bool
 	cc, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) {
 			if once.Swap(true) {
 				return nil, errors.New("the connection has ended, and nothing is tried on another one")
 			}
-			return w, nil
+			return a, nil
 		}), grpc.WithDisableRetry(), grpc.WithDisableServiceConfig(), grpc.WithDisableHealthCheck(),
 		grpc.WithIdleTimeout(0), grpc.WithMaxHeaderListSize(headerBytesMax),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: aliveAfter, Timeout: aliveLimit,
@@ -171,7 +218,35 @@ func (s *Security) connect(raw net.Conn, address string, messageBytesMax int) (*
 	if err != nil {
 		return nil, err
 	}
-	return &AgentConn{ClientConn: cc, Address: address, security: s, raw: raw, watched: w}, nil
+	c := &AgentConn{ClientConn: cc, Address: address, security: s, raw: raw, watched: w}
+	cc.Connect()
+	<-a.came // ctx, too, ends it
+	if first := w.first.Load(); first != nil && endedEarly(*first) {
+		c.Close()
+		return nil, *first
+	}
+	return c, nil // whatever else was wrong is the answer to the first call
+}
+
+// awaited is a connection that tells when something has come on it for the first time, or nothing will.
+type awaited struct {
+	net.Conn
+	once sync.Once
+	came chan struct{}
+}
+
+// Read is the connection's.
+func (a *awaited) Read(b []byte) (int, error) {
+	n, err := a.Conn.Read(b)
+	a.once.Do(func() { close(a.came) })
+	return n, err
+}
+
+// Close is the connection's.
+func (a *awaited) Close() error {
+	err := a.Conn.Close()
+	a.once.Do(func() { close(a.came) })
+	return err
 }
 
 // Explain puts into words why a call has failed.
@@ -251,11 +326,12 @@ func (s *Security) explainAgent(err error, address string) error {
 			err = s.id.Explain(errors.Unwrap(err), address)
 		}
 	case s.id != nil:
-		err = fmt.Errorf("machine %s has closed the connection (%v): it is no agent of disco, or is ending", address,
-			err)
+		err = fmt.Errorf("machine %s has closed the connection (%v): it is no agent of disco, is ending, or is too "+
+			"busy to take a connection within %v", address, err, preambleLimit)
 	default:
-		err = fmt.Errorf("machine %s has closed the connection (%v): it expects TLS, which is --tls-dir here, is no "+
-			"agent of disco, or is ending", address, err)
+		err = fmt.Errorf("machine %s has closed the connection (%v): it expects TLS, which is --tls-dir here, is "+
+			"no agent of disco, is ending, or is too busy to take a connection within %v", address, err,
+			preambleLimit)
 	}
 	return &RefusedError{err}
 }

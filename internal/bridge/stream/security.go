@@ -107,10 +107,11 @@ func (s *Security) explain(err error, address string) error {
 	gone := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 	switch {
 	case gone && s.id != nil:
-		return fmt.Errorf("machine %s has closed the connection (%w): it isn't in this run now", address, err)
+		return fmt.Errorf("machine %s has closed the connection (%w): it isn't in this run now, or is too busy "+
+			"to take a connection within %v", address, err, preambleLimit)
 	case gone:
-		return fmt.Errorf("machine %s has closed the connection (%w): it isn't in this run now, or expects TLS, "+
-			"which is --tls-dir here", address, err)
+		return fmt.Errorf("machine %s has closed the connection (%w): it isn't in this run now, expects TLS, "+
+			"which is --tls-dir here, or is too busy to take a connection within %v", address, err, preambleLimit)
 	case s.id != nil:
 		return s.id.Explain(err, address)
 	}
