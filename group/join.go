@@ -246,7 +246,8 @@ func (j *joiner) connect(ctx context.Context, what *offer.Offer) (err error) {
 	if err != nil {
 		return err
 	}
-	cfg := relay.HubConfig{To: reports{j.to, j}, MakeTimeout: max(j.begin.ConnectTimeout, makeTimeout)}
+	cfg := relay.HubConfig{To: reports{j.to, j}, MakeTimeout: max(j.begin.ConnectTimeout, makeTimeout),
+		RefuseTimeout: j.begin.ConnectTimeout}
 	for i, t := range j.targets {
 		cfg.Machines = append(cfg.Machines, relay.Machine{Name: t.Name, Sessions: j.sessions.pair(i).sessions})
 	}

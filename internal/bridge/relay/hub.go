@@ -26,6 +26,8 @@ type HubConfig struct {
 
 	// MakeTimeout is how long Make waits without progress: while no byte of the input goes, and no machine is done.
 	MakeTimeout time.Duration
+	// RefuseTimeout is how long, since a machine has refused a set, Make waits for what the others say of it.
+	RefuseTimeout time.Duration
 }
 
 // Hub is the child's end. Apply, Changed and Acked are those of the sessions' Config, which wait for nothing; any
@@ -104,6 +106,9 @@ func (h *Hub) Make(o child.Order) (w child.Workers, remark string, err error) {
 		remark, err = s.made()
 	}
 	if err != nil {
+		if s.refused == err {
+			h.cfg.To.Fail(err)
+		}
 		s.Close()
 		return nil, "", err
 	}
@@ -318,13 +323,33 @@ func (h *Hub) report(m *peer) {
 			if !strings.HasPrefix(b.Text, m.name) {
 				err = fmt.Errorf("%s: %s", m.name, b.Text)
 			}
-			if b.Refused {
-				err = child.Refuse(err)
+			if !b.Refused {
+				h.fail(err)
+			} else if !h.refuse(m, err) {
+				h.fail(child.Refuse(err))
 			}
-			h.fail(err)
 		}
 		m.own.done()
 	}
+}
+
+// refuse takes that a machine refuses the set that is being made; false: it is none of it. Others may refuse it, too.
+func (h *Hub) refuse(m *peer, err error) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, s := range h.sets {
+		for _, p := range s.parts {
+			if p.m == m && !p.made && !s.closed && p.refused == nil {
+				p.refused = err
+				if s.othersTimer == nil {
+					s.othersTimer = time.AfterFunc(h.cfg.RefuseTimeout, func() { s.expire(&s.othersLate) })
+				}
+				h.moved.Broadcast()
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // fail ends the run, and what is being made.

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/disco-sim/disco/internal/child"
 	"github.com/disco-sim/disco/internal/session"
@@ -34,6 +35,10 @@ type hubSet struct {
 	late    bool          // it takes too long
 	givenUp bool          // the launcher doesn't wait for it any more
 	closed  bool
+
+	othersTimer *time.Timer // since a machine has refused it; nil: none has
+	othersLate  bool        // what the others say isn't waited for any more
+	refused     error       // of all machines that have refused it
 }
 
 // part is what one machine has of a set.
@@ -42,6 +47,8 @@ type part struct {
 	m      *peer
 	made   bool
 	remark string
+
+	refused error // why the machine doesn't make it
 }
 
 // hubWorker is a worker as the hub has it.
@@ -65,7 +72,7 @@ func newHubSet(h *Hub, o child.Order) *hubSet {
 	return s
 }
 
-// expire ends a Make for one of two reasons, late and givenUp.
+// expire ends a Make for one of the reasons late, givenUp and othersLate.
 func (s *hubSet) expire(reason *bool) {
 	s.h.mu.Lock()
 	defer s.h.mu.Unlock()
@@ -78,12 +85,45 @@ func (s *hubSet) trouble() error {
 	if s.h.closing || s.givenUp {
 		return errors.New("relay: the run has ended")
 	}
+	if s.othersTimer != nil {
+		return s.refusal()
+	}
 	for _, p := range s.parts {
 		if p.m.lost != nil {
 			return child.Refuse(fmt.Errorf("relay: a machine was lost: %w", p.m.lost))
 		}
 	}
 	return s.failed
+}
+
+// refusalBytes is how much of refusals is said in full: a text of a child's has room for little more.
+const refusalBytes = 3 << 10
+
+// refusal is why machines have refused the set, once all have said something of it, or no more of that is waited for:
+// each in full, as long as there is room, in the machines' order. The caller holds h.mu.
+func (s *hubSet) refusal() error {
+	var refused, names []string
+	size, open := 0, false
+	for _, m := range slices.Sorted(maps.Keys(s.parts)) {
+		switch p := s.parts[m]; {
+		case p.refused == nil:
+			open = open || !p.made && p.m.lost == nil
+		case size > 0 && size+len(p.refused.Error()) > refusalBytes:
+			names = append(names, p.m.name)
+		default:
+			size += len(p.refused.Error())
+			refused = append(refused, p.refused.Error())
+		}
+	}
+	if open && !s.othersLate && !s.late && s.failed == nil {
+		return nil
+	}
+	if len(names) > 0 {
+		refused = append(refused, "refused as well by "+strings.Join(names, ", "))
+	}
+	s.othersTimer.Stop()
+	s.refused = child.Refuse(errors.New(strings.Join(refused, "\n")))
+	return s.refused
 }
 
 // unmade names the machines that haven't made their memory.
@@ -371,6 +411,9 @@ func (s *hubSet) Close() {
 		return
 	}
 	s.closed = true
+	if s.othersTimer != nil {
+		s.othersTimer.Stop()
+	}
 	begun := h.sets[s.number] == s
 	parts := slices.Collect(maps.Values(s.parts))
 	h.mu.Unlock()

@@ -48,7 +48,7 @@ func newRig(t testing.TB, machines int, cuts func() int) *rig {
 	t.Helper()
 	r := &rig{t: t, to: newLauncher(t), ready: make(chan struct{}), cuts: cuts,
 		near: make([][2]*session.Session, machines), far: make([][2]*session.Session, machines)}
-	cfg := HubConfig{To: r.to, MakeTimeout: testTimeout}
+	cfg := HubConfig{To: r.to, MakeTimeout: testTimeout, RefuseTimeout: testTimeout}
 	for m := range machines {
 		for on := session.Express; on <= session.Bulk; on++ {
 			r.open(m, on)

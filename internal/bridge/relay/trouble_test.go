@@ -257,6 +257,60 @@ func TestMachineFails(t *testing.T) {
 	}
 }
 
+// All machines that refuse a set are named, in their order, whichever is first; one that says nothing of it is waited
+// for no longer than that may take. Of many that refuse it with long reasons the last are named alone.
+func TestManyRefuse(t *testing.T) {
+	const machines = 5
+	for _, c := range []struct {
+		name   string
+		limit  time.Duration
+		reason string
+		silent bool // of the last one
+		want   string
+	}{
+		{"in another order", testTimeout, "no memory", false,
+			"h0: no memory\nh1: no memory\nh2: no memory\nh3: no memory\nh4: no memory"},
+		{"one says nothing", time.Second, "no memory", true,
+			"h0: no memory\nh1: no memory\nh2: no memory\nh3: no memory"},
+		{"long reasons", testTimeout, strings.Repeat("x", 1400), false, "h0: " + strings.Repeat("x", 1400) +
+			"\nh1: " + strings.Repeat("x", 1400) + "\nrefused as well by h2, h3, h4"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t, machines, nil)
+			defer r.close()
+			r.hub.cfg.RefuseTimeout = c.limit
+			release := make(chan struct{})
+			var turn [machines + 1]chan struct{}
+			for m := range turn {
+				turn[m] = make(chan struct{})
+			}
+			close(turn[machines])
+			for m := range machines {
+				r.sites[m].making = func(child.Order) error {
+					<-turn[m+1]
+					close(turn[m])
+					if c.silent && m == machines-1 {
+						<-release
+						return nil
+					}
+					return child.Refuse(errors.New(c.reason))
+				}
+			}
+			m := r.newOrder(0, 1, 0, 1, 2, 3, 4)
+			_, _, err := r.hub.Make(m.order)
+			close(release)
+			if err == nil || err.Error() != c.want || !child.NewFailed(err).Refused {
+				t.Errorf("found %v, want %s, refused", err, c.want)
+			}
+			r.to.await("the failure", func() bool { return len(r.to.failed) > 0 })
+			if got := child.NewFailed(r.to.failed[0]); len(r.to.failed) > 1 || !got.Refused || got.Text != c.want {
+				t.Errorf("the launcher is told %v, want %s once", r.to.failed, c.want)
+			}
+			m.close()
+		})
+	}
+}
+
 // A control message that the site refuses isn't passed on, and the run fails; so does it by a worker that sends no
 // message.
 func TestRefusedMessages(t *testing.T) {
