@@ -467,7 +467,7 @@ func (e *Engine) leave(s uint32) error {
 		return err
 	}
 	size := len(v.record) - recordHead
-	if err := checkSize(e.plan, n, size); err != nil {
+	if err := checkSize(e.plan, n, size, false); err != nil {
 		return err
 	}
 	at, err := v.file.write(v.record, k.record)

@@ -127,7 +127,7 @@ func (e *Engine) Changed(n int, since float64) (changed bool) {
 }
 
 // AppendNode appends the state of a node that this worker hosts, without what is pending. It is called between two
-// legs.
+// legs. An error that is a *SavedTooLargeError is of the node's size.
 func (e *Engine) AppendNode(dst []byte, n int) ([]byte, error) {
 	first := e.firstOf(n)
 	if first < 0 {
@@ -147,7 +147,7 @@ func (e *Engine) AppendNode(dst []byte, n int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return dst, checkSize(e.plan, n, len(dst)-start)
+	return dst, checkSize(e.plan, n, len(dst)-start, false)
 }
 
 // appendNode appends the state of a node that is in memory, of which first is the first simproc here.
@@ -213,10 +213,29 @@ func (e *Engine) betweenLegs() error {
 	return e.err
 }
 
-func checkSize(plan *Plan, n, size int) error {
+// SavedTooLargeError is why a node can't be saved at this moment: its state, or an event that is pending for it, is too
+// large. Nothing is wrong with the run.
+type SavedTooLargeError struct {
+	Node    string
+	Bytes   int  // that it has when it is saved
+	Most    int  // that are allowed
+	Pending bool // it is of an event
+}
+
+// Error says what to do.
+func (e *SavedTooLargeError) Error() string {
+	if e.Pending {
+		return fmt.Sprintf("node: %s: an event that is pending for it has %d bytes when it is saved, at most %d are "+
+			"allowed: send less data at once", e.Node, e.Bytes, e.Most)
+	}
+	return fmt.Sprintf("node: %s: its state has %d bytes, at most %d are allowed: have it save less, or share what it "+
+		"has among several nodes", e.Node, e.Bytes, e.Most)
+}
+
+// checkSize refuses the state of a node that is too large; pending: what is pending for it.
+func checkSize(plan *Plan, n, size int, pending bool) error {
 	if size > savedBytesMax {
-		return fmt.Errorf("node: %s: its state has %d bytes, at most %d are allowed", plan.NodeName(n), size,
-			savedBytesMax)
+		return &SavedTooLargeError{plan.NodeName(n), size, savedBytesMax, pending}
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ package node
 
 import (
 	"encoding/binary"
-	"fmt"
 	"slices"
 )
 
@@ -264,11 +263,9 @@ func (p *pendingParts) give(last bool) {
 	if p.err != nil {
 		return
 	}
-	if p.err = checkSize(p.w.plan, p.node, len(part)); p.err != nil {
-		p.err = fmt.Errorf("node: %s: saving what is pending: %w", p.w.plan.NodeName(p.node), p.err)
-		return
+	if p.err = checkSize(p.w.plan, p.node, len(part), true); p.err == nil {
+		p.err = p.yield(p.node, part)
 	}
-	p.err = p.yield(p.node, part)
 }
 
 // byTarget is all that is pending for the wanted nodes, by rising id of the target: those of place k are

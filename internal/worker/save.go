@@ -211,8 +211,9 @@ func (s *saver) end() {
 	s.useless.Store(false)
 }
 
-// save makes this worker's part of a checkpoint. Errors are the model's, or defects: what goes wrong with the spool is
-// said in Stored, and lost, what went wrong with the journal that belongs to the checkpoint; nil: nothing did.
+// save makes this worker's part of a checkpoint. Errors are the model's, or defects: what goes wrong with the spool,
+// and which node is too large, is said in Stored, and lost, what went wrong with the journal that belongs to the
+// checkpoint; nil: nothing did.
 func (s *saver) save(e *node.Engine, m *Save, lost error) error {
 	s.writing.Wait() // no longer than Stored takes, which the launcher has waited for
 	s.memory.rest()
@@ -248,7 +249,7 @@ func (s *saver) save(e *node.Engine, m *Save, lost error) error {
 		err = e.CopyPending(&s.copied)
 	}
 	if err != nil {
-		return err
+		return s.unsaved(w, err)
 	}
 	w.encode = s.now().Sub(w.began).Seconds()
 	s.writing.Go(func() {
@@ -283,8 +284,20 @@ func (s *saver) saveDirect(e *node.Engine, w *writer) error {
 		err = s.encodePending(e.EachPending, w.add)
 	}
 	if err != nil {
+		return s.unsaved(w, err)
+	}
+	w.encode = s.now().Sub(w.began).Seconds()
+	return s.finish(w)
+}
+
+// unsaved is for what couldn't be encoded: a node that is too large costs the attempt alone. Other errors are the
+// model's, and it returns them.
+func (s *saver) unsaved(w *writer, err error) error {
+	var large *node.SavedTooLargeError
+	if !errors.As(err, &large) {
 		return err
 	}
+	w.err = cmp.Or[error](w.err, &encodeError{err})
 	w.encode = s.now().Sub(w.began).Seconds()
 	return s.finish(w)
 }
@@ -475,8 +488,17 @@ func (w *writer) done() error {
 
 var errUseless = errors.New("worker: a checkpoint that isn't wanted any more")
 
-// encodeError is why what is pending couldn't be encoded, beside the run.
+// encodeError is why states, or what is pending, couldn't be encoded, which ends no run.
 type encodeError struct{ error }
+
+func (e *encodeError) Error() string {
+	var large *node.SavedTooLargeError
+	if errors.As(e.error, &large) {
+		return e.error.Error() + " (or run with --checkpoint-ends, which keeps the end of each replication, and no " +
+			"states)"
+	}
+	return e.error.Error()
+}
 
 // storedItems is how many simprocs or chunks one Stored has: some 128 KiB.
 const storedItems = 1500
