@@ -14,6 +14,10 @@ import (
 	"testing"
 )
 
+// programs are those that were built already, by their tags. A test has its own file of it: what lasts for all of them
+// would count as left behind.
+var programs = map[string][]byte{}
+
 // build makes the program, plain or checked, and returns its path. Tests that have it built are for the plain build
 // only: beside the checked build or the race detector they would run the same program once more.
 func build(t *testing.T, tags string) string {
@@ -22,10 +26,21 @@ func build(t *testing.T, tags string) string {
 		t.Skip("builds the program")
 	}
 	bin := filepath.Join(t.TempDir(), "disco-run")
+	if text, ok := programs[tags]; ok {
+		if err := os.WriteFile(bin, text, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		return bin
+	}
 	cmd := exec.Command("go", "build", "-buildvcs=false", "-tags", tags, "-o", bin, ".")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", cmd.Args, err, out)
 	}
+	text, err := os.ReadFile(bin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	programs[tags] = text
 	return bin
 }
 

@@ -48,9 +48,11 @@ var outputs = []struct {
 	kind    scenario.Kind
 	args    string
 }{
-	{"service", service.Kind(), "examples/shop.yml --horizon 600 --replications 2"},
+	{"service", service.Kind(),
+		"examples/shop.yml --horizon 600 --replications 2 --set rqs_input.avg_active_users.mean=450"},
 	{"service", service.Kind(), "examples/mini.yml --horizon 60 --sweep sim_settings.sample_period_s=0.01"},
-	{"network", network.Kind(), "examples/backbone.yml --horizon 25 --replications 2"},
+	{"network", network.Kind(),
+		"examples/backbone.yml --horizon 25 --replications 2 --set traffic.bits_per_second=5e6"},
 	{"queueing", queueing.Kind(), "examples/jackson.yml"},
 	{"supply", supply.Kind(), "examples/supply.yml --horizon 200 --replications 2"},
 	{"phold", phold.Kind(), "examples/phold.yml --horizon 3 --set idle=0.25"},
