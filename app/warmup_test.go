@@ -9,11 +9,16 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/disco-sim/disco/internal/race"
 )
 
 // TestMergeWarmup: parts of a run that finds its warm-up find the same one, whichever replications they have, and are
 // put together to the run; also where they go by a rule.
 func TestMergeWarmup(t *testing.T) {
+	if race.Enabled {
+		t.Skip("figures of runs one after the other; TestMerge and TestResumeWarmup have the same paths")
+	}
 	call := partsFolder(t)
 	for _, c := range []struct {
 		replications string
@@ -48,6 +53,9 @@ func TestMergeWarmup(t *testing.T) {
 // one is, with what was found, whether it is told by its number or by its settings; a part with the same time that was
 // given is of another point.
 func TestMergeWarmupSweep(t *testing.T) {
+	if race.Enabled {
+		t.Skip("figures of runs one after the other; TestMerge and TestResumeWarmup have the same paths")
+	}
 	call := partsFolder(t)
 	run := []string{"run", "mini.yml", "--horizon", "60", "--transport", "inproc", "--replications", "2"}
 	points := map[string][]string{}
