@@ -73,6 +73,7 @@ var rules = []rule{
 		want: "checkpoint-replayable-wall"},
 	{match: `bin/disco-bench rebalance .*`, add: " --rounds 2 --wander 3 --heat 100 --even 2 --horizon 20",
 		want: "rebalance-wander-wall"},
+	{match: `bin/disco-bench bridge --delays .*`, add: " --lookaheads 1 --time 1ms --rounds 1", want: "x one worker"},
 	{match: `bin/disco-bench .*`, add: " --time 1ms --rounds 1", want: ""},
 	{match: `go run ./perf/compare perf/baselines/all.json rows.json`,
 		skip: "it ends with 1 where this machine is slower than that of the baselines"},
