@@ -136,11 +136,17 @@ func TestStoreOutage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts servers")
 	}
-	t.Run("etcd killed", func(t *testing.T) { storeOutage(t, "etcd", etcdProcess(t), (*storeserver.Etcd).Kill) })
-	t.Run("etcd stopped", func(t *testing.T) {
+	part := func(name string, f func(t *testing.T)) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // they wait most of their time
+			f(t)
+		})
+	}
+	part("etcd killed", func(t *testing.T) { storeOutage(t, "etcd", etcdProcess(t), (*storeserver.Etcd).Kill) })
+	part("etcd stopped", func(t *testing.T) {
 		storeOutage(t, "etcd", etcdProcess(t), func(s *storeserver.Etcd) { s.Signal(syscall.SIGSTOP) })
 	})
-	t.Run("zk killed", func(t *testing.T) {
+	part("zk killed", func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
 		z, err := storeserver.StartEnsemble(ctx, t.TempDir(), 1, storeserver.ZKOptions{Tick: 500 * time.Millisecond})

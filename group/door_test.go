@@ -84,8 +84,12 @@ func (h *byHand) awaits(id, what string, is func(e *fleet.Experiment) bool) *fle
 // one then; the door is killed meanwhile; what the first goes on with does no harm, and ends when the cut does. The
 // results are those of one run on this machine, to the bit.
 func TestDoor(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	for _, place := range []string{"", filepath.Join(t.TempDir(), "place")} {
-		t.Run("place "+filepath.Base(place), func(t *testing.T) { testDoor(t, place) })
+		t.Run("place "+filepath.Base(place), func(t *testing.T) {
+			t.Parallel() // they wait most of their time
+			testDoor(t, place)
+		})
 	}
 }
 
@@ -106,7 +110,6 @@ func testDoor(t *testing.T, place string) {
 	a.agent("a1", self)
 	at := doorAt(h)
 	first := startDoor(h, sites, at)
-	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	args := []string{"submit", file, "--door", at, "--insecure", "--program", self, "--replications",
 		fmt.Sprint(replications), "--seed", "3", "--workers", "2", "--name", "tiny"}
 	if place != "" {
