@@ -68,9 +68,9 @@ differ() {
 	END { judge(said); exit !found }' "$dir/$1"
 }
 
-longest="internal/launch app group fleet/executor/remote internal/docs internal/worker cluster perf/chaos metastore/zk
-metastore/etcd model/service internal/bridge/relay sim internal/partition model/supply graph/sqldb sim/dist
-internal/faulty internal/checkpoint internal/checkpoint/s3 graph/frame/parquetfile node"
+longest="internal/launch app group cmd/disco-run fleet/executor/remote internal/docs internal/worker cluster
+perf/chaos metastore/zk metastore/etcd model/service internal/bridge/relay sim internal/partition model/supply
+graph/sqldb sim/dist internal/faulty internal/checkpoint internal/checkpoint/s3 graph/frame/parquetfile node"
 # shellcheck disable=SC2086 # one argument for each package
 packages=$("$go" list -e ${PACKAGES:-./...}) || exit 1
 packages=$(echo "$packages" | awk -v longest="$longest" '
