@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 	case os.Getenv(programVariable) != "":
 		app.MainWith(nil, launchtest.Kind())
 	}
-	leaktest.Main(m)
+	leaktest.MainHalves(m, "^Test[A-P]")
 }
 
 // host is the process of a host.
