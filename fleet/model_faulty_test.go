@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/disco-sim/disco/internal/race"
 )
 
 // breaks gives some pieces a model's error.
@@ -91,6 +93,9 @@ func (w *world) mutate(s *State, actions []Action) []Action {
 
 // TestSchedulesFind puts faults in, and wants the invariants to find each.
 func TestSchedulesFind(t *testing.T) {
+	if race.Enabled {
+		t.Skip("one goroutine, half a minute of it, and about the invariants, not about races")
+	}
 	for _, c := range []struct {
 		fault     mutation
 		invariant int
