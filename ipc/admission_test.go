@@ -239,6 +239,21 @@ func TestRetry(t *testing.T) {
 		calls.Load() != 3 {
 		t.Errorf("refused for good at call %d: %v", calls.Load(), err)
 	}
+	ctx, cancel := context.WithCancel(within(t))
+	defer cancel()
+	fakeListener(t, dir, "slow", func(n int, conn *net.UnixConn) {
+		if n == 0 {
+			conn.Write(busyPacket())
+		} else {
+			conn.Read(make([]byte, 512))
+			cancel()
+			conn.Read(make([]byte, 512)) // until the sender has gone
+		}
+		conn.Close()
+	})
+	if _, err := ipc.Dial(ctx, "slow", cfg); !errors.Is(err, context.Canceled) || !errors.Is(err, ipc.ErrBusy) {
+		t.Errorf("cut short behind a refusal: %v, want that as well", err)
+	}
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -93,7 +93,8 @@ func (cfg *DialConfig) validate() error {
 // Dial connects to the process that listens under the name, as one of its senders: on this machine, or, where the name
 // is host:port/name, on the one whose agent listens at host:port, by the agent of this one. The context limits the
 // handshake only. Errors unwrap to ErrNoReceiver, ErrBusy, ErrRefused, ErrNoAnswer, ErrPrivate, ErrProtocol, those of
-// shm.Create and shm.Attach, or the context's.
+// shm.Create and shm.Attach, or the context's. Where the context ends during an attempt, with Retry, the error is that
+// of the attempt before as well.
 func Dial(ctx context.Context, name string, cfg DialConfig) (*Sender, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -102,6 +103,7 @@ func Dial(ctx context.Context, name string, cfg DialConfig) (*Sender, error) {
 	if err := d.setTarget(); err != nil {
 		return nil, err
 	}
+	var before error // why the attempt before came to nothing
 	for wait := dialAgain; ; {
 		s, err := d.once(ctx)
 		if err == nil {
@@ -111,8 +113,12 @@ func Dial(ctx context.Context, name string, cfg DialConfig) (*Sender, error) {
 		if end := ctx.Err(); end != nil && !errors.Is(err, end) {
 			err = fmt.Errorf("%w: %w", err, end)
 		}
-		noReceiver := errors.Is(err, ErrNoReceiver)
-		if again := noReceiver || errors.Is(err, ErrBusy) || errors.Is(err, ErrNoAnswer); !again || !cfg.Retry ||
+		noReceiver, busy := errors.Is(err, ErrNoReceiver), errors.Is(err, ErrBusy)
+		if before != nil && ctx.Err() != nil && !noReceiver && !busy { // it was cut short
+			err = fmt.Errorf("%w; the attempt before: %w", err, before)
+		}
+		before = err
+		if again := noReceiver || busy || errors.Is(err, ErrNoAnswer); !again || !cfg.Retry ||
 			ctx.Err() != nil {
 			return nil, errors.Join(err, d.close())
 		}
