@@ -119,9 +119,21 @@ func (v *values) elsewhere(p *program, file string, workers int) *elsewhere {
 
 // limit checks a time that something may take at most.
 func (v *values) limit(flag string, least time.Duration) {
-	if d := v.duration(flag, least); d < least || d > timeoutMost {
-		v.refuse(flag, d.String(), fmt.Sprintf("%v to %v", least, timeoutMost))
+	if err := checkLimit(flag, v.duration(flag, least), least); err != nil {
+		v.errs = append(v.errs, err)
 	}
+}
+
+func checkLimit(flag string, d, least time.Duration) error {
+	if d >= least && d <= timeoutMost {
+		return nil
+	}
+	return usage("--%s: found %v, want %v to %v", flag, d, least, timeoutMost)
+}
+
+// CheckConnectTimeout is an error unless --connect-timeout has a time that a run over machines takes.
+func CheckConnectTimeout(d time.Duration) error {
+	return checkLimit("connect-timeout", d, time.Millisecond)
 }
 
 // joiner is the program that joins machines: one of the further commands.

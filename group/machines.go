@@ -60,8 +60,9 @@ func runMachines(c *app.Call) error {
 		return app.Usage("found --store and the file %s, want one list of machines", file)
 	case file == "" && groupcall.URL(c) == "":
 		return app.Usage("which machines are meant? Name a FILE that lists them, or the --store of their group")
-	case l.timeout <= 0:
-		return app.Usage("--connect-timeout: found %v, want more than 0", l.timeout)
+	}
+	if err := app.CheckConnectTimeout(l.timeout); err != nil {
+		return err
 	}
 	list, err := listOf(c, file)
 	if err != nil {
