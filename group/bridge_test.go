@@ -592,7 +592,8 @@ func TestRefusals(t *testing.T) {
 	all[1].Slots = 2
 	_, err = openRun(ctx, "second", m.security, all)
 	for _, want := range []string{
-		`machine ` + good[1].Address + ` refuses: slots wanted: 2, free: 1 of 2: the run "first" from 127.0.0.1:`,
+		`machine ` + good[1].Address + ` refuses: slots wanted: 2, free: 1 of 2: wait for it, or run without ` +
+			`this machine, by a file without it or by --labels: the run "first" from 127.0.0.1:`,
 		`machine ` + all[2].Address + ` refuses: found a program with the digest `,
 		`machine ` + all[3].Address + ` refuses: found the group "disco", and the agent belongs to "other"`,
 		`dead: machine ` + dead + `: no agent listens there`,

@@ -481,7 +481,8 @@ func TestSlotsInUse(t *testing.T) {
 	file, over := scenarioFile(t, 5, ""), append([]string{"--machines", m.file(t, 1)}, generous...)
 	for name, want := range map[string]string{
 		"endless": `a run "endless" is here already, from 127.0.0.1:`,
-		"another": `slots wanted: 1, free: 0 of 2: the run "endless" from 127.0.0.1:`,
+		"another": `slots wanted: 1, free: 0 of 2: wait for it, or run without this machine, by a file without it ` +
+			`or by --labels: the run "endless" from 127.0.0.1:`,
 	} {
 		got := runs(t, append([]string{"run", file, "--name", name}, over...)...)
 		if got.status != 2 || !strings.Contains(got.stderr, want) {

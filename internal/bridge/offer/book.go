@@ -137,7 +137,8 @@ func (b *Book) users() string {
 	if len(all) == 0 {
 		return ": want fewer, or start the agent with more --slots"
 	}
-	return ": " + strings.Join(all, ", ")
+	return ": wait for it, or run without this machine, by a file without it or by --labels: " +
+		strings.Join(all, ", ")
 }
 
 // free are slots that no run has.

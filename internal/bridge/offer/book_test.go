@@ -26,6 +26,9 @@ func asked(run byte, change func(*Offer)) *Offer {
 	return o
 }
 
+// instead is what to do while others have the slots.
+const instead = "wait for it, or run without this machine, by a file without it or by --labels: "
+
 // TestBook: what is refused is refused in these words, with what is wanted, what there is, and who has it; and nothing
 // is reserved by it.
 func TestBook(t *testing.T) {
@@ -47,7 +50,7 @@ func TestBook(t *testing.T) {
 		"slots wanted: 5, free: 4 of 4: want fewer, or start the agent with more --slots")
 	take(asked(0, func(o *Offer) { o.Slots = 3 }), "")
 	take(asked(1, func(o *Offer) { o.Slots = 2 }),
-		`slots wanted: 2, free: 1 of 4: the run "run a" from 10.0.0.9:5 has 3`)
+		`slots wanted: 2, free: 1 of 4: `+instead+`the run "run a" from 10.0.0.9:5 has 3`)
 	take(asked(0, func(o *Offer) { o.Name = "another" }),
 		`the run "another" is here already, as machine 0: both addresses lead to this agent`)
 	take(asked(1, func(o *Offer) { o.Name = "run a" }),
@@ -68,7 +71,7 @@ func TestBook(t *testing.T) {
 	}
 	take(asked(1, func(o *Offer) { o.Slots = 0 }), "") // all that are free
 	take(asked(2, func(o *Offer) { o.Slots = 0 }),
-		`slots wanted: 1, free: 0 of 4: the run "run a" from 10.0.0.9:5 has 3, `+
+		`slots wanted: 1, free: 0 of 4: `+instead+`the run "run a" from 10.0.0.9:5 has 3, `+
 			`the run "run b" from 10.0.0.9:5 has 1`)
 	const more = "found 4 slots to be kept, want at most 3"
 	if err := b.Keep([16]byte{0}, 4); err == nil || !strings.Contains(err.Error(), more) {
@@ -77,7 +80,7 @@ func TestBook(t *testing.T) {
 	if err := errors.Join(b.Keep([16]byte{0}, 1), b.Keep([16]byte{5}, 9)); err != nil { // that one isn't here
 		t.Error(err)
 	}
-	take(asked(2, func(o *Offer) { o.Slots = 3 }), `slots wanted: 3, free: 2 of 4: the run "run a" from `+
+	take(asked(2, func(o *Offer) { o.Slots = 3 }), `slots wanted: 3, free: 2 of 4: `+instead+`the run "run a" from `+
 		`10.0.0.9:5 has 1, the run "run b" from 10.0.0.9:5 has 1`)
 	b.Free([16]byte{5}) // likewise
 	b.Free([16]byte{0})
