@@ -278,6 +278,9 @@ func (p *program) pruneCommand() *cli.Command {
 		}
 		return p.writeStore(c.Context, args[0], func(r *checkpoint.Repo) error {
 			done, err := r.Prune(c.Context, keep)
+			for _, b := range done.Broken {
+				fmt.Fprintf(p.stdout, "%v stays, and isn't counted: %v\n", b.Point, b.Err)
+			}
 			fmt.Fprintf(p.stdout, "%s: removed %s and %s (%s)\n", r, tables.Plural(done.Checkpoints, "checkpoint"),
 				tables.Plural(done.Packs, "pack"), shortBytes(done.Bytes))
 			return err

@@ -19,9 +19,9 @@ import (
 )
 
 // stores are directories with checkpoints that the script checkpoints.txt finds: of a run, of another one that differs
-// in node 2, with a pack of which a bit is flipped, with a manifest that is cut short, without anything, and of a run
-// with many replications.
-var stores = []string{"warm", "other", "flipped", "cut", "none", "many"}
+// in node 2, with a pack of which a bit is flipped, with a manifest that is cut short, with a pack that is longer and a
+// label of no checkpoint, without anything, and of a run with many replications.
+var stores = []string{"warm", "other", "flipped", "cut", "grown", "none", "many"}
 
 // storedNode is what a checkpoint of a store has of a node of tiny: it was called at now, and has handled so many
 // events. An event of the node before it, and a wakeup, wait for it.
@@ -137,6 +137,7 @@ func makeStores(t *testing.T, dir string) {
 	makeStore(t, filepath.Join(dir, "other"), 2, 1, 100)
 	makeStore(t, filepath.Join(dir, "flipped"), 1, 3, 0)
 	makeStore(t, filepath.Join(dir, "cut"), 1, 3, 0)
+	makeStore(t, filepath.Join(dir, "grown"), 1, 3, 0)
 	makeStore(t, filepath.Join(dir, "many"), 3, 100_000, 0)
 	if err := os.Mkdir(filepath.Join(dir, "none"), 0o777); err != nil {
 		t.Fatal(err)
@@ -148,11 +149,24 @@ func makeStores(t *testing.T, dir string) {
 	if err := os.Truncate(points[1], 300); err != nil {
 		t.Fatal(err)
 	}
-	changeFile(t, filepath.Join(dir, "flipped", "packs"), func(text []byte) { text[40] ^= 4 })
+	changeFile(t, filepath.Join(dir, "flipped", "packs"), func(text []byte) []byte {
+		text[40] ^= 4
+		return text
+	})
+	changeFile(t, filepath.Join(dir, "grown", "packs"), func(text []byte) []byte { return append(text, "junk\n"...) })
+	for _, point := range points { // those of the label
+		if name := filepath.Base(point); strings.HasSuffix(name, "-4004000000000000.json") {
+			for _, name := range []string{name, strings.Replace(name, "000000-", "000001-", 1)} {
+				if err := os.Remove(filepath.Join(dir, "grown", "points", name)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
 }
 
 // changeFile changes the first file of a folder.
-func changeFile(t *testing.T, folder string, change func([]byte)) {
+func changeFile(t *testing.T, folder string, change func([]byte) []byte) {
 	t.Helper()
 	entries, err := os.ReadDir(folder)
 	if err != nil {
@@ -163,8 +177,7 @@ func changeFile(t *testing.T, folder string, change func([]byte)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	change(text)
-	if err := os.WriteFile(path, text, 0o666); err != nil {
+	if err := os.WriteFile(path, change(text), 0o666); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -21,6 +22,7 @@ type storeVerification struct {
 	storeRow
 	Good        bool                 `json:"good"`
 	Checkpoints []verifiedCheckpoint `json:"checkpoints"`
+	Loose       []labelRow           `json:"labels_of_none,omitempty"` // of whose epochs there is no checkpoint
 }
 
 type verifiedCheckpoint struct {
@@ -109,7 +111,12 @@ func (v *storeVerifier) verify(ctx context.Context, at string, o *order, resumed
 	if err != nil {
 		return err
 	}
-	if len(v.all.Checkpoints) == 0 && labels == nil {
+	if at == "" {
+		if err := v.findLoose(ctx); err != nil {
+			return err
+		}
+	}
+	if len(v.all.Checkpoints) == 0 && len(v.all.Loose) == 0 && labels == nil {
 		return usage("%v: found no checkpoint yet, want one to verify: the run that makes them has begun; where it "+
 			"was ended, `%s resume` begins it anew", r, p.name)
 	}
@@ -157,10 +164,24 @@ func (v *storeVerifier) add(point checkpoint.Point, m *checkpoint.Manifest, dama
 	return v.p.stdout.failed()
 }
 
+// findLoose finds the labels of no checkpoint.
+func (v *storeVerifier) findLoose(ctx context.Context) error {
+	loose, err := v.repo.LooseLabels(ctx)
+	for _, label := range slices.Sorted(maps.Keys(loose)) {
+		v.all.Loose = append(v.all.Loose, labelRow{label, loose[label]})
+	}
+	return err
+}
+
 // failure is the command's error; nil: all are good.
 func (v *storeVerifier) failure() error {
 	all := tables.Plural(len(v.all.Checkpoints), "checkpoint")
 	var list []error
+	for _, l := range v.all.Loose {
+		list = append(list, fmt.Errorf("%v: label %s is epoch %v, of which no checkpoint is there any more: restore "+
+			"its file in %v/points, or remove the label (`%s checkpoints unlabel %v %s`)", v.repo, l.Label,
+			l.EpochSeconds, v.repo, v.p.name, v.repo, l.Label))
+	}
 	if v.damaged > 0 {
 		list = append(list, fmt.Errorf("%v: %d of %s damaged: `%s checkpoints prune` removes them once there are "+
 			"newer ones", v.repo, v.damaged, all, v.p.name))

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -252,6 +253,31 @@ func (r *Repo) Labels(ctx context.Context) (map[string]float64, error) {
 		}
 	}
 	return labels, errors.Join(broken...)
+}
+
+// LooseLabels gives the labels of whose epochs there is no checkpoint. One that is given or removed meanwhile isn't
+// among them, nor is one that is damaged.
+func (r *Repo) LooseLabels(ctx context.Context) (map[string]float64, error) {
+	labels := map[string]float64{}
+	for try := range 2 { // labels and checkpoints aren't listed at one moment
+		now, err := r.Labels(ctx)
+		if err != nil && !damaged(err) {
+			return nil, err
+		}
+		points, err := r.Points(ctx)
+		if err != nil {
+			return nil, err
+		}
+		maps.DeleteFunc(now, func(label string, epoch float64) bool {
+			was, ok := labels[label]
+			return try > 0 && (!ok || was != epoch) ||
+				slices.ContainsFunc(points, func(p Point) bool { return !p.Finished && p.Epoch == epoch })
+		})
+		if labels = now; len(labels) == 0 {
+			break
+		}
+	}
+	return labels, nil
 }
 
 // Label names an epoch: the checkpoints of all replications there stay until the label is gone. A label that names

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 const damagesMax = 10 // that Verify lists of a checkpoint
@@ -21,11 +22,16 @@ func (r *Repo) Verify(ctx context.Context, yield func(p Point, m *Manifest, dama
 }
 
 // VerifyPoints reads all chunks of checkpoints and calls yield for each: with nil where all is as it was written, else
-// with what is damaged, at most ten chunks of it, or can't be read by this version (OtherVersion). m is nil where the
-// manifest itself is. It ends with yield's error, or that of a store that can't be read.
+// with what is damaged, at most ten chunks of it, and packs of another size than it says, or can't be read by this
+// version (OtherVersion). m is nil where the manifest itself is. It ends with yield's error, or that of a store that
+// can't be read.
 func (r *Repo) VerifyPoints(ctx context.Context, points []Point,
 	yield func(p Point, m *Manifest, damage error) error) error {
-	whole := map[Chunk]bool{} // those that were read already
+	whole := map[Chunk]bool{}      // those that were read already
+	packs, err := r.packSizes(ctx) // of all points: a pack is written before them
+	if err != nil {
+		return err
+	}
 	for _, p := range points {
 		m, err := r.load(ctx, p)
 		if missing(err) {
@@ -34,6 +40,7 @@ func (r *Repo) VerifyPoints(ctx context.Context, points []Point,
 		var damage error
 		if err == nil {
 			damage, err = r.verify(ctx, m, whole)
+			damage = errors.Join(damage, r.resized(m, packs, damage))
 		}
 		var other *OtherRunError
 		var pruned *PrunedError
@@ -88,10 +95,37 @@ func (r *Repo) verify(ctx context.Context, m *Manifest, whole map[Chunk]bool) (d
 	return errors.Join(list...), err
 }
 
-// Pruned is what was deleted.
+// resized says which packs of a checkpoint have another size than it says, but for those that damage tells of.
+func (r *Repo) resized(m *Manifest, packs map[string]int64, damage error) error {
+	var list []error
+	for _, pack := range m.Packs {
+		size, ok := packs[pack.name()]
+		where := r.String() + "/" + pack.name()
+		if !ok || size == pack.Bytes || damage != nil && strings.Contains(damage.Error(), where) {
+			continue // one that isn't there is missed when it is read
+		}
+		list = append(list, r.sizeError(pack, size))
+	}
+	return errors.Join(list...)
+}
+
+// sizeError is about a pack that has another size than it should.
+func (r *Repo) sizeError(pack Pack, size int64) error {
+	return &DamagedError{Where: r.String(), Name: pack.name(), Err: fmt.Errorf("found a pack of %d bytes, want %d: it "+
+		"was changed after it was written", size, pack.Bytes)}
+}
+
+// Pruned is what was deleted, and why something wasn't.
 type Pruned struct {
 	Checkpoints, Packs int
 	Bytes              int64 // of the packs
+	Broken             []Broken
+}
+
+// Broken is a checkpoint that stays, and isn't counted as one of those that are to stay: why.
+type Broken struct {
+	Point Point
+	Err   error
 }
 
 // Prune deletes all checkpoints but the keep newest whole ones of each replication, those with a label, the ends of
@@ -112,7 +146,8 @@ func (r *Repo) Prune(ctx context.Context, keep int, stay ...Point) (Pruned, erro
 	if err != nil {
 		return done, err
 	}
-	old, broken, err := r.markUsed(ctx, keep, stay, labels, packs)
+	old, notWhole, broken, err := r.markUsed(ctx, keep, stay, labels, packs)
+	done.Broken = notWhole
 	if err != nil {
 		return done, err
 	}
@@ -137,10 +172,10 @@ func (r *Repo) Prune(ctx context.Context, keep int, stay ...Point) (Pruned, erro
 	return done, nil
 }
 
-// markUsed gives the manifests that don't stay, and takes the packs of those that do out of packs. broken says which
-// manifests that stay are damaged.
+// markUsed gives the manifests that don't stay, and takes the packs of those that do out of packs. notWhole are those
+// that stay of which a pack isn't as it was; broken says which manifests that stay are damaged.
 func (r *Repo) markUsed(ctx context.Context, keep int, stay []Point, labels map[string]float64,
-	packs map[string]int64) (old []string, broken, err error) {
+	packs map[string]int64) (old []string, notWhole []Broken, broken, err error) {
 	held := map[float64]bool{}
 	for _, epoch := range labels {
 		held[epoch] = true
@@ -150,7 +185,7 @@ func (r *Repo) markUsed(ctx context.Context, keep int, stay []Point, labels map[
 	}
 	points, err := r.Points(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	slices.Reverse(points) // newest first
 	var damages []error
@@ -167,22 +202,35 @@ func (r *Repo) markUsed(ctx context.Context, keep int, stay []Point, labels map[
 			continue
 		}
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
-		there := true
 		for _, pack := range m.Packs {
 			used[pack.name()] = true
-			size, ok := packs[pack.name()]
-			there = there && ok && size == pack.Bytes
 		}
-		if !p.Finished && there {
+		if err := r.notThere(m, packs); err != nil {
+			notWhole = append(notWhole, Broken{p, err})
+		} else if !p.Finished {
 			whole[p.Replication]++
 		}
 	}
 	for name := range used {
 		delete(packs, name)
 	}
-	return old, errors.Join(damages...), nil
+	return old, notWhole, errors.Join(damages...), nil
+}
+
+// notThere says what is wrong with the first pack of a checkpoint that is missing, or of another size.
+func (r *Repo) notThere(m *Manifest, packs map[string]int64) error {
+	for _, pack := range m.Packs {
+		switch size, ok := packs[pack.name()]; {
+		case !ok:
+			return &DamagedError{Where: r.String(), Name: pack.name(),
+				Err: errors.New("found no such file, want a pack")}
+		case size != pack.Bytes:
+			return r.sizeError(pack, size)
+		}
+	}
+	return nil
 }
 
 // packSizes gives the size of each pack by its name.
