@@ -74,6 +74,7 @@ type joiner struct {
 	mu      sync.Mutex
 	up      map[[2]int]bool // pairs of machines that are connected, as the first one says
 	silent  map[[2]int]bool // those of them where nothing comes from the second one
+	away    bool            // machines are cut off, or silent, as the launcher knows
 	gone    map[int]bool    // machines that are lost, which nobody waits for
 	failure error           // the first one
 	hub     *relay.Hub      // nil: there are no sessions yet
@@ -135,7 +136,8 @@ func (j *joiner) join(ctx context.Context, h child.Hello) (n child.Network, err 
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.known = true
+	j.known, n.Silence = true, j.begin.PeerTimeout
+	j.sendAway()
 	return n, j.failure
 }
 
@@ -307,44 +309,6 @@ func (j *joiner) name(machine int) string {
 		return "the launcher's machine"
 	}
 	return j.targets[machine].Name
-}
-
-// contact takes what a machine says of another one. People get to know when that changes during a run.
-func (j *joiner) contact(from int, c *offer.Contact) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	pair := [2]int{from, c.Machine}
-	was, silent := j.up[pair], j.silent[pair]
-	delete(j.up, pair)
-	delete(j.silent, pair)
-	if c.State.Connected() {
-		j.up[pair] = true
-	}
-	j.wake()
-	if !j.known || j.closing || j.unused[from] || j.unused[c.Machine] || from > c.Machine { // the lower one says it
-		return
-	}
-	alone := true // no other machine has said it
-	for other := range j.silent {
-		alone = alone && other[1] != c.Machine
-	}
-	if c.State == offer.ContactUnreachable {
-		j.silent[pair] = true
-	}
-	switch {
-	case c.State == offer.ContactUnreachable && !silent && alone:
-		j.to.Note(fmt.Sprintf("nothing has come from %s to %s for %v (phi %.1f): %[1]s is still part of the run, and "+
-			"counts as cut off after %[5]v (--peer-timeout)", j.name(c.Machine), j.name(from),
-			c.For.Round(100*time.Millisecond), c.Phi, j.begin.PeerTimeout))
-	case c.State == offer.ContactUp && silent && alone:
-		j.to.Note(fmt.Sprintf("%s is reachable again", j.name(c.Machine)))
-	case was == j.up[pair]:
-	case c.State == offer.ContactUp:
-		j.to.Note(fmt.Sprintf("%s and %s are connected again", j.name(from), j.name(c.Machine)))
-	case c.State == offer.ContactInterrupted:
-		j.to.Note(fmt.Sprintf("%s and %s have no connection: the run ends if they have none for %v "+
-			"(--reconnect-window)", j.name(from), j.name(c.Machine), j.begin.Window))
-	}
 }
 
 // wake wakes who waits for a change.

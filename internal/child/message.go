@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"syscall"
+	"time"
 
 	"github.com/disco-sim/disco/internal/lane"
 	"github.com/disco-sim/disco/internal/machine"
@@ -49,6 +50,7 @@ const (
 	KindNote
 	KindFailed
 	KindKeep
+	KindAway
 )
 
 // kinds says of each type who sends it, and how many descriptors come along.
@@ -72,6 +74,7 @@ var kinds = [...]struct {
 	KindNote:     {"note", true, 0, 0, func() Body { return &TextBody{} }},
 	KindFailed:   {"failed", true, 0, 0, func() Body { return &FailedBody{} }},
 	KindKeep:     {"keep", false, 0, 0, func() Body { return &KeepBody{} }},
+	KindAway:     {"away", true, 0, 0, func() Body { return &AwayBody{} }},
 }
 
 // String is the type's name in messages for people.
@@ -179,6 +182,9 @@ type Network struct {
 
 	// RoundTrip (seconds) and SecondsPerByte are of each pair: [i*n+j] and [j*n+i] are the same, 0: not measured.
 	RoundTrip, SecondsPerByte []float64
+
+	// Silence is how long nothing may come from a machine until Away says so.
+	Silence time.Duration
 }
 
 func (n *Network) fields(c *wire.Codec) {
@@ -206,7 +212,18 @@ func (n *Network) fields(c *wire.Codec) {
 			}
 		}
 	}
+	if c.Int64((*int64)(&n.Silence)); n.Silence < 0 || n.Silence > silenceMax {
+		c.Fail("found a silence of %v, want 0 to %v", n.Silence, silenceMax)
+	}
 }
+
+// silenceMax is the longest that Network.Silence may be.
+const silenceMax = 24 * time.Hour
+
+// AwayBody says whether machines that take part are cut off from others, or silent.
+type AwayBody struct{ Away bool }
+
+func (b *AwayBody) fields(c *wire.Codec) { c.Bool(&b.Away) }
 
 // KeepBody is how many slots of each machine are used from the next plan on.
 type KeepBody struct{ Slots []int }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -64,6 +65,7 @@ type Process struct {
 	release func()        // frees what ran it, when it has ended
 	network chan struct{} // has one value when known is set
 	known   Network       // set by the goroutine that receives, before Start returns
+	away    atomic.Bool   // machines that take part are cut off, or silent
 	ended   chan struct{} // closed when it has ended and all that it had sent was taken
 
 	mu      sync.Mutex // guards the rest
@@ -132,6 +134,10 @@ func (p *Process) hello(cfg Config) error {
 
 // Network is the machines, and what was measured between them.
 func (p *Process) Network() Network { return p.known }
+
+// Away reports whether machines that take part are cut off from others at the moment, or silent: they come back, or are
+// lost. It is known Network.Silence later.
+func (p *Process) Away() bool { return p.away.Load() }
 
 // Keep says how many slots of each machine all sets use together that are made from now on. The others, and machines
 // without any, are free for other runs when the next one is made.
@@ -218,6 +224,9 @@ func (p *Process) handle(m *packet) error {
 		}
 		p.known = *b
 		p.network <- struct{}{}
+		return nil
+	case *AwayBody:
+		p.away.Store(b.Away)
 		return nil
 	case *LostBody:
 		return p.lose(b)

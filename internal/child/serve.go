@@ -348,6 +348,11 @@ func (l *Launcher) Lost(machine int, text string) {
 	_ = l.conn.send(KindLost, 0, &LostBody{machine, text}) // see Launcher
 }
 
+// Away says whether machines that take part are cut off from others, or silent, when that changes.
+func (l *Launcher) Away(away bool) {
+	_ = l.conn.send(KindAway, 0, &AwayBody{away}) // see Launcher
+}
+
 // Note shows people a line.
 func (l *Launcher) Note(text string) {
 	_ = l.conn.send(KindNote, 0, &TextBody{text}) // see Launcher

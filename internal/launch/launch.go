@@ -131,7 +131,7 @@ func Prepare(cfg Config) (*Launch, error) {
 	}
 	times.enter(&times.Partition)
 	l := &Launch{cfg: cfg, scenario: s, clock: times, runID: newRunID(), log: workerproc.NewLineWriter(cfg.Stderr),
-		timeouts: defaultTimeouts(g.NumSimprocs()), input: worker.Input{File: cfg.File, Text: cfg.Text, Set: cfg.Set,
+		timeouts: cfg.timeouts(g.NumSimprocs()), input: worker.Input{File: cfg.File, Text: cfg.Text, Set: cfg.Set,
 			Attached: doc.Attachments(), Kind: kind}}
 	l.together.names, l.together.groups = doc.Together()
 	for _, a := range l.input.Attached {

@@ -72,6 +72,9 @@ func (l *Launch) Machines() (machines []child.Machine, of []int32) {
 	return machines, l.plan.Machine
 }
 
+// away reports whether machines of the run are cut off from others at the moment, or silent.
+func (l *Launch) away() bool { return l.cfg.Machines != nil && l.cfg.Machines.Away() }
+
 // keepMachines says how many slots the run uses, where no other run follows.
 func (l *Launch) keepMachines() {
 	machines, of := l.Machines()

@@ -24,6 +24,7 @@ type stopRequest struct {
 	limited    bool      // the common end was sent to the workers
 	epoch      float64   // … this one; MaxFloat64: none, they go on
 	noted      bool      // that it takes long
+	looked     time.Time // when it was looked at last
 	again      time.Time // when the end of the leg, which was given up, is tried again; zero: not
 }
 
@@ -153,7 +154,7 @@ func (s *supervisor) checkStop(r *stopRequest) error {
 	}
 	s.reportGathering(r)
 	now := time.Now()
-	r.began, r.progressed = workerproc.SinceResumed(r.began), workerproc.SinceResumed(r.progressed)
+	s.waitForMachines(r, now)
 	if _, events := s.boards.progress(); r.limited && events != r.events {
 		r.events, r.progressed = events, now
 	}
@@ -177,19 +178,30 @@ func (s *supervisor) checkStop(r *stopRequest) error {
 	return nil
 }
 
+// waitForMachines has a stop's limits of time stand still while this process is stopped, or machines are cut off or
+// silent: their workers can't answer, and others may wait for them. They come back, or their loss ends the run.
+func (s *supervisor) waitForMachines(r *stopRequest, now time.Time) {
+	r.began, r.progressed = workerproc.SinceResumed(r.began), workerproc.SinceResumed(r.progressed)
+	if s.away() && !r.looked.IsZero() {
+		r.began, r.progressed = r.began.Add(now.Sub(r.looked)), now
+	}
+	r.looked = now
+}
+
 // stopTime is how long workers may take to answer Stop, or without getting on.
 func (s *supervisor) stopTime() time.Duration {
+	limit := s.timeouts.stop
 	if s.boards.outside() && !s.waited {
-		return max(s.timeouts.stop, s.timeouts.outside)
+		limit = max(limit, s.timeouts.outside)
 	}
-	return s.timeouts.stop
+	return limit + s.timeouts.silence
 }
 
 // checkStopOfLeg gives up the end of a leg that a long call of a handler keeps from being found: all workers go on.
 // It is tried again after twice the time, when every worker has answered. An end that was found is kept.
 func (s *supervisor) checkStopOfLeg(r *stopRequest) error {
 	now := time.Now()
-	r.began, r.progressed = workerproc.SinceResumed(r.began), workerproc.SinceResumed(r.progressed)
+	s.waitForMachines(r, now)
 	if _, events := s.boards.progress(); r.limited && events != r.events {
 		r.events, r.progressed = events, now
 	}
@@ -205,12 +217,12 @@ func (s *supervisor) checkStopOfLeg(r *stopRequest) error {
 	case late && found && !r.noted:
 		r.noted = true
 		s.note(fmt.Sprintf("all workers are to come to %v s, and others wait there, because a call of a handler takes "+
-			"longer than %v: %s", r.epoch, s.timeouts.stop, s.busy(found)))
+			"longer than %v: %s", r.epoch, s.stopTime(), s.busy(found)))
 	case late && !found:
-		s.legWait = 2 * max(s.legWait, s.timeouts.stop)
+		s.legWait = 2 * max(s.legWait, s.stopTime())
 		r.again = now.Add(s.legWait)
 		s.note(fmt.Sprintf("the workers can't be brought to one simulated time now, because a call of a handler takes "+
-			"longer than %v: %s; the next attempt is in %v", s.timeouts.stop, s.busy(found), s.legWait))
+			"longer than %v: %s; the next attempt is in %v", s.stopTime(), s.busy(found), s.legWait))
 		return s.limit(r, math.MaxFloat64)
 	case !r.again.IsZero() && now.After(r.again) && s.states.stopAnswered():
 		return s.ask(r)

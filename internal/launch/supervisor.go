@@ -37,6 +37,10 @@ type timeouts struct {
 	// outside is how long instead, where a handler waits for an answer of the outside world.
 	outside time.Duration
 
+	// silence is how much longer, over several machines: nothing may have come from one of them for so long until
+	// that is known (supervisor.away).
+	silence time.Duration
+
 	// stopTotal is how long they may take altogether.
 	stopTotal time.Duration
 
@@ -78,6 +82,15 @@ func defaultTimeouts(simprocs int) timeouts {
 		asked:     50 * time.Millisecond,
 		progress:  200 * time.Millisecond,
 	}
+}
+
+// timeouts are those of a run with so many simprocs.
+func (cfg *Config) timeouts(simprocs int) timeouts {
+	t := defaultTimeouts(simprocs)
+	if cfg.Machines != nil {
+		t.silence = cfg.Machines.Network().Silence
+	}
+	return t
 }
 
 // stage is what a worker set is at.
@@ -146,6 +159,7 @@ type supervisor struct {
 
 	note       func(string)                     // prints a remark that isn't an error
 	doing      func(format string, args ...any) // see Config.Doing; nil for a set that says nothing
+	away       func() bool                      // machines are cut off, or silent: what comes from them comes later
 	onProgress func()                           // called now and then while a replication runs; nil for none
 	onStep     func(s *supervisor, step string) // for tests: called at every step of the protocol; nil for none
 }
@@ -155,7 +169,7 @@ func newSupervisor(cs *connections, boards boardReader, l *Launch) *supervisor {
 		conns: cs, boards: boards, timeouts: l.timeouts,
 		stop: l.stop(), configStop: l.cfg.Stop, note: l.note, onStep: l.onStep,
 		legs: l.cfg.Legs, saves: l.cfg.saves(),
-		watchdog: newWatchdog(cs, boards, l),
+		watchdog: newWatchdog(cs, boards, l), away: l.away,
 	}
 }
 

@@ -37,6 +37,7 @@ type watchdog struct {
 	note         func(string)
 	now          func() time.Time
 	processState func(pid int) string // procfs.Stopped and others
+	away         func() bool          // see supervisor
 
 	stage      stage
 	waitingFor func(index int) bool // this worker has not answered yet
@@ -54,7 +55,7 @@ type watchdog struct {
 func newWatchdog(cs *connections, boards boardReader, l *Launch) watchdog {
 	return watchdog{
 		conns: cs, boards: boards, limit: l.cfg.Stall, endStalled: l.cfg.EndStalled, note: l.note,
-		now: time.Now, processState: procfs.State,
+		now: time.Now, processState: procfs.State, away: l.away,
 	}
 }
 
@@ -111,8 +112,8 @@ func (w *watchdog) handleEpoch(index int, epoch float64) {
 // check looks at all workers. Its error ends the run.
 func (w *watchdog) check() error {
 	now := w.now()
-	if gap := now.Sub(w.checked); gap > w.period()+pauseMin {
-		w.progressed = w.progressed.Add(gap) // this process itself was stopped, or the machine slept
+	if gap := now.Sub(w.checked); gap > w.period()+pauseMin || w.away() {
+		w.progressed = w.progressed.Add(gap) // this process itself was stopped, or a machine can't get on
 	}
 	w.checked = now
 	w.checkStopped()

@@ -26,6 +26,7 @@ type watched struct {
 	notes []string
 	done  [2]bool
 	procs [2]string
+	gone  bool // a machine is away
 }
 
 func newWatched(limit time.Duration, name Phase) *watched {
@@ -40,6 +41,7 @@ func newWatched(limit time.Duration, name Phase) *watched {
 		note:         func(text string) { w.notes = append(w.notes, text) },
 		now:          func() time.Time { return w.clock },
 		processState: func(pid int) string { return w.procs[pid-1] },
+		away:         func() bool { return w.gone },
 	}
 	w.begin(stage{phase: name}, func(i int) bool { return !w.done[i] })
 	return w
@@ -91,6 +93,7 @@ func TestStallNone(t *testing.T) {
 	}{
 		{"boards rise", func(w *watched) { w.board[0]++ }},
 		{"one board rises by little", func(w *watched) { w.board[0] = 1e6; w.board[1] += 1e-3 }},
+		{"a machine is cut off", func(w *watched) { w.gone = true }},
 		{"only answers rise", func(w *watched) {
 			if w.questions(1) > 0 {
 				w.handleStatus(1, &worker.Status{State: worker.StateWork, Peer: -1, Handler: "a/b",

@@ -17,6 +17,7 @@
 package childtest
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -103,7 +104,8 @@ func (h *host) Machines(hello child.Hello, _ <-chan struct{}) (child.Network, er
 		return child.Network{}, child.Refuse(errors.New(RefusesText))
 	}
 	n := o.Machines
-	known := child.Network{RoundTrip: o.RoundTrip, SecondsPerByte: make([]float64, n*n)}
+	known := child.Network{Silence: cmp.Or(o.Network.PeerTimeout, silence),
+		RoundTrip: o.RoundTrip, SecondsPerByte: make([]float64, n*n)}
 	if known.RoundTrip == nil {
 		known.RoundTrip = make([]float64, n*n)
 	}

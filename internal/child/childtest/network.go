@@ -24,9 +24,13 @@ import (
 
 // Signals that a child takes for faults of its network.
 const (
-	Isolate   = syscall.SIGUSR1 // the second machine from all others, for good
-	Interrupt = syscall.SIGUSR2 // all connections, once
+	Isolate   = syscall.SIGUSR1  // the second machine from all others, until Heal
+	Interrupt = syscall.SIGUSR2  // all connections, once
+	Heal      = syscall.SIGWINCH // the second machine can be reached again
 )
+
+// silence is how long nothing may come from a machine before it counts as cut off.
+const silence = 3 * time.Second
 
 // AgainText is what a child says when a connection has taken the place of another one.
 const AgainText = "connected again"
@@ -48,6 +52,7 @@ const launcher = -1
 type network struct {
 	options *Options
 	note    func(string)
+	away    func(bool)
 	all     map[[2]int]*[2]*session.Session // by machine and peer
 	hub     *relay.Hub
 	ends    []*end        // by machine
@@ -59,7 +64,10 @@ type network struct {
 	rng   *rand.Rand
 	left  int // faults
 	conns map[session.Conn][2]int
-	gone  bool // the second machine is cut off
+	gone  bool            // the second machine is cut off
+	up    int             // how often a session has come up
+	begun bool            // all have
+	down  map[[3]int]bool // machine, other machine and stream of sessions that aren't up since
 }
 
 // end is one machine.
@@ -75,6 +83,7 @@ func (n *network) open(machines []child.Machine, o *Options, h *host) error {
 		return err
 	}
 	n.options, n.note, n.left, n.rng = o, h.Note, o.Network.Faults, rand.New(rand.NewPCG(o.Network.Seed, 0))
+	n.away, n.down = h.Away, map[[3]int]bool{}
 	n.conns, n.signals, n.ready = map[session.Conn][2]int{}, make(chan os.Signal, 8), make(chan struct{})
 	n.all = map[[2]int]*[2]*session.Session{}
 	defer close(n.ready)
@@ -109,10 +118,10 @@ func (n *network) open(machines []child.Machine, o *Options, h *host) error {
 			Sessions: *n.all[[2]int{self, launcher}], Site: at}), at})
 	}
 	n.hub = relay.NewHub(hub)
-	signal.Notify(n.signals, Isolate, Interrupt)
+	signal.Notify(n.signals, Isolate, Interrupt, Heal)
 	n.serving.Go(func() {
 		for s := range n.signals {
-			n.cut(s == Isolate)
+			n.cut(s)
 		}
 	})
 	return nil
@@ -122,7 +131,7 @@ func (n *network) config(self, peer int, on session.Stream) session.Config {
 	o := &n.options.Network
 	cfg := session.Config{Self: self, Peer: peer, Stream: on,
 		Identity:       session.Identity{Cluster: "test", Incarnation: uint64(self + 2)},
-		ConnectTimeout: time.Minute, PeerTimeout: cmp.Or(o.PeerTimeout, 3*time.Second),
+		ConnectTimeout: time.Minute, PeerTimeout: cmp.Or(o.PeerTimeout, silence),
 		Window: cmp.Or(o.Window, time.Minute), ResendBytes: 1 << 20,
 		Apply:   func(h session.Header, body []byte) error { return n.apply(self, peer, on, h, body) },
 		Changed: func(s session.State) { n.changed(self, peer, on, s) },
@@ -153,6 +162,7 @@ func (n *network) apply(self, peer int, on session.Stream, h session.Header, bod
 
 func (n *network) changed(self, peer int, on session.Stream, s session.State) {
 	<-n.ready
+	n.sendAway([3]int{self, peer, int(on)}, s != session.Up)
 	switch {
 	case self == launcher:
 		n.hub.Changed(peer, on, s)
@@ -171,6 +181,21 @@ func (n *network) acked(self, peer int, on session.Stream) {
 		n.ends[self].spoke.Acked(on)
 	default:
 		n.ends[self].site.Acked(peer, on)
+	}
+}
+
+// sendAway says whether there are sessions that aren't up, once all were.
+func (n *network) sendAway(of [3]int, down bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	before := len(n.down) > 0
+	if delete(n.down, of); down && n.begun {
+		n.down[of] = true
+	}
+	n.up += map[bool]int{false: 1}[down]
+	n.begun = n.begun || n.up >= 2*len(n.all)
+	if after := len(n.down) > 0; after != before {
+		n.away(after)
 	}
 }
 
@@ -219,10 +244,15 @@ func (n *network) accept(c session.Conn, from, to int) {
 	_ = n.all[[2]int{to, from}][h.Stream].Accept(c, h) // who is refused dials again
 }
 
-// cut ends connections: all, or those of the second machine, which gets no more.
-func (n *network) cut(off bool) {
+// cut does what a signal says.
+func (n *network) cut(s os.Signal) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if s == Heal {
+		n.gone = false
+		return
+	}
+	off := s == Isolate
 	n.gone = n.gone || off
 	for c, of := range n.conns {
 		if !off || of[0] == second || of[1] == second {
@@ -236,6 +266,9 @@ func (n *network) close() {
 	if n.hub == nil {
 		return
 	}
+	n.mu.Lock()
+	n.begun = false // sessions end now
+	n.mu.Unlock()
 	n.hub.Close()
 	for _, e := range n.ends {
 		e.spoke.Close()
@@ -249,6 +282,6 @@ func (n *network) close() {
 	all.Wait()
 	signal.Stop(n.signals)
 	close(n.signals)
-	n.cut(false)
+	n.cut(Interrupt)
 	n.serving.Wait()
 }
