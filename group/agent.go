@@ -162,7 +162,7 @@ func agent(ctx context.Context, c *app.Call, s *metastore.Store, o cluster.Optio
 	if a != nil {
 		o.Roles = append(o.Roles, fleet.Role)
 	}
-	m, err := cluster.Join(joining, s, o)
+	m, err := join(joining, c, s, o, h)
 	if err != nil {
 		return err
 	}
@@ -212,6 +212,16 @@ func agent(ctx context.Context, c *app.Call, s *metastore.Store, o cluster.Optio
 		_, err := fmt.Fprintf(c.Stdout, "%s: %s %s\n", c.Program, o.Name, how)
 		return err
 	}
+}
+
+// join joins the group, and says then that h takes runs: an agent with the name of another one doesn't come so far.
+func join(ctx context.Context, c *app.Call, s *metastore.Store, o cluster.Options, h *hosting) (*cluster.Membership,
+	error) {
+	m, err := cluster.Join(ctx, s, o)
+	if err == nil {
+		err = h.announce(c)
+	}
+	return m, err
 }
 
 // joinMore is what joining may take besides --store-timeout and the session of another life of the machine, whose end

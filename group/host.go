@@ -42,6 +42,7 @@ type hosting struct {
 	names   *names // nil: none
 	ways    *ways  // nil: none is measured
 	nothing *limit // connections and offers that came to nothing
+	title   string // what it takes, for people
 
 	mu      sync.Mutex
 	works   map[*work]bool

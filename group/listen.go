@@ -75,7 +75,7 @@ func checkListen(c *app.Call) error {
 	return err
 }
 
-// listen opens the port of an agent that takes runs. The port is open when its line is written.
+// listen opens the port of an agent that takes runs, which says so with announce.
 func listen(c *app.Call, name string) (*listening, error) {
 	f, programs, err := groupcall.OpenProgram(c)
 	if err != nil {
@@ -99,12 +99,18 @@ func listen(c *app.Call, name string) (*listening, error) {
 			return nil, errors.Join(err, l.close())
 		}
 	}
-	_, err = fmt.Fprintf(c.Stdout, "%s: %s takes runs at %s, with %s, for %s %.4x\n", c.Program, name,
-		h.address(), table.Plural(slots, "slot"), filepath.Base(f.Name()), programs)
-	if err != nil {
-		return nil, errors.Join(err, l.close())
-	}
+	h.title = fmt.Sprintf("%s takes runs at %s, with %s, for %s %.4x", name, h.address(), table.Plural(slots, "slot"),
+		filepath.Base(f.Name()), programs)
 	return l, nil
+}
+
+// announce writes that the agent takes runs: nothing stands in the way of that any more. nil: it doesn't.
+func (h *hosting) announce(c *app.Call) error {
+	if h == nil {
+		return nil
+	}
+	_, err := fmt.Fprintf(c.Stdout, "%s: %s\n", c.Program, h.title)
+	return err
 }
 
 // listening is a host with what it was made from.
@@ -120,6 +126,9 @@ func serveRuns(ctx context.Context, c *app.Call, name string) error {
 	h, err := listen(c, name)
 	if err != nil {
 		return err
+	}
+	if err := h.announce(c); err != nil {
+		return errors.Join(err, h.close())
 	}
 	<-ctx.Done()
 	if err := h.close(); err != nil {

@@ -173,6 +173,12 @@ func TestMachinesOfAStore(t *testing.T) {
 		shown.Machines[0].Address != a.address || shown.Machines[0].Name != "h1" || shown.Machines[0].Slots != 2 {
 		t.Errorf("%d %q %q %v", status, out, errs, err)
 	}
+	second := start(t, nil, "agent", "--listen", "127.0.0.1:0", "--insecure", "--program", "/proc/self/exe", "--name",
+		"h1", "--store", url)
+	said := strings.Join(second.expect(t, "name is taken"), "\n")
+	if status := second.end(0); status != 1 || strings.Contains(said, "takes runs") {
+		t.Errorf("another agent of that name: status %d, %q", status, said)
+	}
 	if status, _, errs := run("", "cluster", "drain", "h1", "--store", url); status != 0 {
 		t.Error(errs)
 	}
