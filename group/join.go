@@ -84,6 +84,7 @@ type joiner struct {
 	keeps   []int           // slots of each machine that the run keeps from the next plan on; nil: all
 	unused  map[int]bool    // machines of which it keeps none, and that may end
 	closing bool            // what ends now ends as it should
+	chose   bool            // some compression was chosen by what was measured
 }
 
 // measured is what a machine has measured.
@@ -244,7 +245,7 @@ func (j *joiner) connect(ctx context.Context, what *offer.Offer) (err error) {
 	j.sessions, err = newSessions(sessionsConfig{self: launcherMachine, identity: identity, security: j.security,
 		begin: &own, contact: func(c offer.Contact) { j.contact(launcherMachine, &c) },
 		lost:   j.lose,
-		chosen: func(c stream.Choice) { j.to.Note(c.String()) }})
+		chosen: func(c stream.Choice) { j.noteChoice(c.String()) }})
 	if err != nil {
 		return err
 	}
@@ -311,6 +312,24 @@ func (j *joiner) name(machine int) string {
 	return j.targets[machine].Name
 }
 
+// noteChoice shows which compression was chosen.
+func (j *joiner) noteChoice(text string) {
+	j.mu.Lock()
+	j.chose = true
+	j.mu.Unlock()
+	j.to.Note(text)
+}
+
+// End implements child.Host. Who has asked for a choice gets to know that there was none.
+func (j *joiner) End() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.went && !j.chose && j.call.String("compress") == stream.Auto.String() {
+		j.to.Note(fmt.Sprintf("--compress auto: nothing was compressed, as the run has ended before that was decided, "+
+			"by the first %d MiB that a connection of two machines carries", stream.SampleBytes>>20))
+	}
+}
+
 // wake wakes who waits for a change.
 func (j *joiner) wake() {
 	select {
@@ -354,7 +373,11 @@ func (j *joiner) report(r offer.Report) {
 		default: // nobody has asked for so many
 		}
 	case offer.TypeNote:
-		j.to.Note(j.name(r.Machine) + ": " + m.Note.Text)
+		if text := j.name(r.Machine) + ": " + m.Note.Text; strings.HasPrefix(m.Note.Text, stream.ChoicePrefix) {
+			j.noteChoice(text)
+		} else {
+			j.to.Note(text)
+		}
 	case offer.TypeEnded:
 		why := &reason{r.Machine, "the run has ended there"}
 		if !m.Reason.OK {

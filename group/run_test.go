@@ -128,6 +128,24 @@ func TestRunsOverMachines(t *testing.T) {
 	m.stop(t)
 }
 
+// TestCompressionNotChosen: a run that ends before a compression is chosen says so once, where it was asked to choose.
+func TestCompressionNotChosen(t *testing.T) {
+	m := startMachines(t, 2)
+	file := scenarioFile(t, 5, "")
+	for compress, times := range map[string]int{"auto": 1, "s2": 0, "": 0} {
+		args := append([]string{"run", file, "--machines", m.file(t, 2)}, generous...)
+		if compress != "" {
+			args = append(args, "--compress", compress)
+		}
+		const want = "disco: --compress auto: nothing was compressed, as the run has ended before that was decided"
+		got := runs(t, args...)
+		if got.status != 0 || strings.Count(got.stderr, want) != times {
+			t.Errorf("--compress %q: %+v, want status 0 and %d times %q", compress, got, times, want)
+		}
+	}
+	m.stop(t)
+}
+
 // TestWhatRunsHaveOverMachines: traces, profiles, journals, replications that are spread, sweeps and comparisons are
 // there as on one machine.
 func TestWhatRunsHaveOverMachines(t *testing.T) {

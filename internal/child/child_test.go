@@ -98,6 +98,13 @@ func (h *fakeHost) Keep(slots []int) {
 	h.said = append(h.said, fmt.Sprint("keep ", slots))
 }
 
+func (h *fakeHost) End() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.said = append(h.said, "end")
+	h.to.Note("the end")
+}
+
 type fakeWorkers struct {
 	h *fakeHost
 	o Order
@@ -312,8 +319,8 @@ func TestCourseOfASet(t *testing.T) {
 		t.Error(err)
 	}
 	j.p.Close()
-	want := []string{"keep [2 1]", "start 2 2", "start 0 2", "release", "kill 0"}
-	if !reflect.DeepEqual(j.host.said, want) || j.host.closed != 1 ||
+	want := []string{"keep [2 1]", "start 2 2", "start 0 2", "release", "kill 0", "end"}
+	if !reflect.DeepEqual(j.host.said, want) || j.host.closed != 1 || !strings.HasSuffix(j.log.String(), "the end\n") ||
 		strings.Contains(j.log.String(), "too late") {
 		t.Errorf("%q, closed %d times", j.host.said, j.host.closed)
 	}
@@ -489,7 +496,7 @@ func TestHostileChild(t *testing.T) {
 		"another version":      {[]byte{2, byte(KindNote), 0, 0, 0, 0, 0, 0}, nil, "version 1"},
 		"a spare byte":         {[]byte{version, byte(KindNote), 0, 1, 0, 0, 0, 0}, nil, "found the header"},
 		"no type":              {[]byte{version, 0, 0, 0, 0, 0, 0, 0}, nil, "type 0"},
-		"a type too high":      {[]byte{version, 15, 0, 0, 0, 0, 0, 0}, nil, "type 15"},
+		"a type too high":      {[]byte{version, byte(KindAway) + 1, 0, 0, 0, 0, 0, 0}, nil, "type 16"},
 		"a launcher's type":    {encoded(t, KindKill, 0, &WorkerBody{0}), nil, "kill, which the other end doesn't"},
 		"a body cut short":     {[]byte{version, byte(KindNote), 0, 0, 0, 0, 0, 0, 9, 0, 0, 0}, nil, "note: byte"},
 		"bytes behind":         {append(encoded(t, KindNote, 0, &TextBody{"x"}), 0), nil, "behind the last field"},

@@ -29,6 +29,10 @@ type Host interface {
 
 	// Make makes the memory of a set on all machines. remark is for people, "": none.
 	Make(o Order) (w Workers, remark string, err error)
+
+	// End is called last, unless something has failed, when the launcher has ended the run and nothing of any set is
+	// left. It may still note something.
+	End()
 }
 
 // Order is what a set is made from. The segments may be used until Workers.Close has returned.
@@ -130,6 +134,9 @@ func (l *Launcher) Serve(h Host) error {
 	}
 	for n, s := range l.sets {
 		l.close(n, s)
+	}
+	if err == nil {
+		h.End()
 	}
 	l.conn.close()
 	return err

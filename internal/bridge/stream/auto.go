@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	sampleBytes   = 4 << 20 // of the messages that are sent first
-	sampleWaiting = 16      // messages; more pass without being looked at
+	// SampleBytes of the messages that a connection sends first are what [Auto] looks at.
+	SampleBytes   = 4 << 20
+	sampleWaiting = 16 // messages; more pass without being looked at
 )
 
 // Choice is what [Auto] has chosen, and from what.
@@ -27,9 +28,12 @@ type Choice struct {
 // seconds is what a byte takes.
 func (c *Choice) seconds(x Compression) float64 { return c.Cost[x] + c.Share[x]/c.Rate }
 
+// ChoicePrefix begins the text of a Choice.
+const ChoicePrefix = "compression to "
+
 // String says what was chosen and why.
 func (c Choice) String() string {
-	text := fmt.Sprintf("compression to %s: %v, of", c.Address, c.Chosen)
+	text := fmt.Sprintf(ChoicePrefix+"%s: %v, of", c.Address, c.Chosen)
 	for x := range Auto {
 		text += fmt.Sprintf(" %v %.3g ms", x, 1e3*(1<<20)*c.seconds(x))
 		if x > None {
@@ -127,7 +131,7 @@ func (s *sample) run(enough func(Choice)) {
 	var out []byte
 	sum := 0
 	for b := range s.messages {
-		if sum < sampleBytes {
+		if sum < SampleBytes {
 			sum += len(b.Bytes())
 			for _, x := range []Compression{S2, Zstd} {
 				began := time.Now()
@@ -137,11 +141,11 @@ func (s *sample) run(enough func(Choice)) {
 			}
 		}
 		b.Free()
-		if sum >= sampleBytes {
+		if sum >= SampleBytes {
 			s.end()
 		}
 	}
-	if sum < sampleBytes {
+	if sum < SampleBytes {
 		return // the connection has ended before
 	}
 	c := Choice{}

@@ -137,6 +137,9 @@ func (h *host) Machines(hello child.Hello, _ <-chan struct{}) (child.Network, er
 // Keep implements child.Host: there are no slots.
 func (h *host) Keep([]int) {}
 
+// End implements child.Host: nothing is left to be said.
+func (h *host) End() {}
+
 // Make implements child.Host.
 func (h *host) Make(o child.Order) (child.Workers, string, error) {
 	h.machines.Store(o.Set, o.Plan.Machine)
