@@ -209,6 +209,52 @@ func TestSpokeRefuses(t *testing.T) {
 	r.hub.Lost(0, "the test is over")
 }
 
+// What comes for a set that is being closed, or was, is dropped: it was on its way when the machine began to close the
+// set by itself. What comes for a set that never was is refused still.
+func TestFramesOfClosedSets(t *testing.T) {
+	r := newRig(t, 1, nil)
+	defer r.close()
+	stays := make(chan struct{})
+	r.sites[0].run = func(*fake) { <-stays }
+	m := r.newSet(0, 100, 0)
+	defer m.close()
+	m.start(0, false)
+	until(t, "a worker", func() bool { return r.sites[0].fake(0, 0) != nil })
+	sp := r.spokes[0]
+	check := func(when string) {
+		t.Helper()
+		for what, f := range map[string]frame{
+			"a start":       {session.Process, packet(t, child.KindStart, 0, &child.StartBody{}), ""},
+			"a kill":        {session.Process, packet(t, child.KindKill, 0, &child.WorkerBody{Worker: 0}), ""},
+			"a release":     {session.Process, packet(t, child.KindRelease, 0, &child.NoBody{}), ""},
+			"a close":       {session.Process, packet(t, child.KindClose, 0, &child.NoBody{}), ""},
+			"control bytes": {session.Control, headed(head{}, 1), ""},
+			"of no worker":  {session.Control, headed(head{worker: 1}, 1), ""},
+		} {
+			if err := sp.Apply(session.Express, session.Header{Type: f.of}, f.body); err != nil {
+				t.Errorf("%s %s: %v", what, when, err)
+			}
+		}
+		for what, f := range map[string]frame{
+			"a kill":        {session.Process, packet(t, child.KindKill, 1, &child.WorkerBody{Worker: 0}), "set 1"},
+			"a close":       {session.Process, packet(t, child.KindClose, 1, &child.NoBody{}), "set 1"},
+			"control bytes": {session.Control, headed(head{set: 1}, 1), "worker 0 of set 1"},
+		} {
+			refused(t, what+" of no set "+when, f, sp.Apply(session.Express, session.Header{Type: f.of}, f.body))
+		}
+	}
+	m.ws.Close()
+	until(t, "its end to begin", func() bool {
+		sp.mu.Lock()
+		defer sp.mu.Unlock()
+		return sp.sets[0].closing
+	})
+	check("while the set is closed")
+	close(stays)
+	until(t, "the end of the set", func() bool { return r.sets(0) == 0 })
+	check("behind that")
+}
+
 // FuzzFrames applies frames to both ends: none panics, none is held beyond its window, and what is refused is refused
 // as a frame.
 func FuzzFrames(f *testing.F) {

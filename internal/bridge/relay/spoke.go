@@ -90,10 +90,10 @@ func (sp *Spoke) applyControl(body []byte) (err error) {
 		return bad(8, fmt.Sprint("behind ", it.head.at, " bytes of files"), "0 of a worker without any")
 	}
 	known, err := sp.express.apply(it.head.flow(), it, len(body))
-	if !known && err == nil {
-		return bad(0, fmt.Sprintf("worker %d of set %d", it.head.worker, it.head.set), "one that is to be started here")
+	if known || err != nil {
+		return err
 	}
-	return err
+	return sp.missing(&it.head)
 }
 
 // applyBlob takes a part of an input, or of what a worker begins with.
@@ -113,12 +113,18 @@ func (sp *Spoke) applyBlob(body []byte) error {
 	return sp.missing(&it.head)
 }
 
+// over reports whether there was such a set, which is closed or being closed: what comes for it was on its way. That
+// may be on the other session, or while this machine closes the set by itself. The caller holds sp.mu.
+func (sp *Spoke) over(set int) bool {
+	s := sp.sets[set]
+	return s == nil && set < sp.next || s != nil && s.closing
+}
+
 // missing is a frame about a worker that isn't there; nil: it was on its way when its set was closed.
 func (sp *Spoke) missing(hd *head) error {
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
-	s := sp.sets[int(hd.set)]
-	if s == nil && int(hd.set) < sp.next || s != nil && s.closing {
+	if sp.over(int(hd.set)) {
 		return nil
 	}
 	return bad(0, fmt.Sprintf("worker %d of set %d", hd.worker, hd.set), "one that is to be started here")
@@ -130,8 +136,8 @@ func (sp *Spoke) applyInput(hd head, bytes []byte) error {
 	defer sp.mu.Unlock()
 	s := sp.sets[int(hd.set)]
 	switch {
-	case s == nil && int(hd.set) < sp.next || s != nil && s.closing:
-		return nil // it was on its way on one session when the other one closed the set
+	case sp.over(int(hd.set)):
+		return nil
 	case s == nil || hd.worker != noWorker || s.input.owner != s.number || s.input.segment == nil:
 		return bad(0, fmt.Sprintf("input of set %d, worker %d", hd.set, hd.worker),
 			"one that was granted, of no worker")
@@ -152,9 +158,12 @@ func (sp *Spoke) applyProcess(body []byte) error {
 	if p.Kind == child.KindPlan {
 		return sp.plan(p, sharing)
 	}
+	if sp.over(p.Set) {
+		return nil
+	}
 	s := sp.sets[p.Set]
-	if s == nil || s.closing {
-		return bad(packetAt+4, fmt.Sprint("set ", p.Set), "one that is there")
+	if s == nil {
+		return bad(packetAt+4, fmt.Sprint("set ", p.Set), "one that is there, or was")
 	}
 	return s.order(p)
 }
