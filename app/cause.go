@@ -58,7 +58,7 @@ func causeOf(err error) string {
 		return causeLocked
 	case errors.Is(err, errAway), errors.As(err, &place), errors.As(err, &file), wantsMemory(err):
 		return causeMachine
-	case errors.As(err, &worker) && worker.Lost:
+	case errors.As(err, &worker) && (worker.Lost || worker.File):
 		return causeMachine
 	case errors.As(err, &worker) && worker.Died:
 		if slices.Contains(endings, worker.Signal) {

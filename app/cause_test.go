@@ -35,6 +35,8 @@ func TestCauseOf(t *testing.T) {
 		{died(syscall.SIGBUS), causeMachine},
 		{&launch.WorkerError{Lost: true}, causeMachine},
 		{&launch.FileError{}, causeMachine},
+		{&launch.WorkerError{Wrong: true, Reason: "it can't be saved"}, causeModel},
+		{&launch.WorkerError{Wrong: true, File: true, Machine: "h1"}, causeMachine},
 		{&launch.MemoryError{}, causeMachine},
 		{&usageError{"--memory: too much", &launch.ScarceError{}}, causeMachine},
 		{&checkpoint.LockedError{Where: "x"}, causeLocked},

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"syscall"
+
+	"github.com/disco-sim/disco/internal/outfile"
 )
 
 // ErrConfig is what errors unwrap to that lie in what the caller asked for: nothing
@@ -49,7 +51,7 @@ type WorkerError struct {
 	Died    bool           // its process ended without an error report
 	Early   bool           // … and that was no failure but for its time: its exit status is 0
 	Wrong   bool           // what was asked for can't be done: it unwraps to ErrConfig then
-	File    bool           // a temporary file of it can't be written: the run is a *FileError then
+	File    bool           // a temporary file of it can't be written: the run is a *FileError then; Wrong: nor made
 	Status  string         // how it ended, where that is known
 	Signal  syscall.Signal // that has ended it; 0: none
 	Reason  string         // what it reported, when it could
@@ -70,7 +72,10 @@ type WorkerError struct {
 
 // Error is several lines long when the worker left some behind.
 func (e *WorkerError) Error() string {
-	if e.Wrong {
+	switch {
+	case e.Wrong && e.File && e.Machine != "":
+		return e.placeless()
+	case e.Wrong:
 		return e.Reason
 	}
 	var b strings.Builder
@@ -92,6 +97,12 @@ func (e *WorkerError) Error() string {
 		b.WriteString("\nalso " + first)
 	}
 	return b.String()
+}
+
+// placeless says that a machine has no folder for temporary files: there, and not here, something is to be done.
+func (e *WorkerError) placeless() string {
+	return fmt.Sprintf("machine %s: %s: let TMPDIR of its agent name another folder", e.Machine,
+		strings.TrimSuffix(e.Reason, outfile.ScratchAdvice))
 }
 
 // Is reports whether target is ErrConfig and the error is about what was asked for.

@@ -43,7 +43,7 @@ func isFull(err error) bool {
 // only what its file is for.
 func (l *Launch) withFolder(failed error) error {
 	var w *WorkerError
-	if !errors.As(failed, &w) || !w.File {
+	if !errors.As(failed, &w) || !w.File || w.Wrong {
 		return failed
 	}
 	dir := outfile.TemporaryDir(l.recordPath())

@@ -27,9 +27,10 @@ func (ws *workerSet) createProfile(index int) (*os.File, error) {
 	return out.File(), nil
 }
 
-// endProfile keeps a profile. A worker that was killed, or whose model panicked, has written nothing.
+// endProfile keeps a profile, but of a run that was refused. A worker that was killed, or whose model panicked, has
+// written nothing.
 func (l *Launch) endProfile(out *outfile.File) {
-	if info, err := out.File().Stat(); err != nil || info.Size() == 0 {
+	if info, err := out.File().Stat(); err != nil || info.Size() == 0 || l.refused {
 		out.Abort()
 		return
 	}

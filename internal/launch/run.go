@@ -126,7 +126,7 @@ func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 	}
 	failed := l.mismatched(l.postMortem(sets, l.withFolder(l.lead(ctx, sets, schedule))))
 	written := l.writePerfetto(sets)
-	l.wentOn = schedule.first
+	l.wentOn, l.refused = schedule.first, schedule.first.IsZero() && errors.Is(failed, ErrConfig)
 	if schedule.first.IsZero() && l.cfg.Loading == nil {
 		failed = l.damagedBegin(ctx, failed)
 	}

@@ -56,6 +56,7 @@ func (l *Launch) newWorkerSet(index int, s *schedule, proceed func() error) (_ *
 	}
 	defer func() {
 		if err != nil {
+			l.refused = l.refused || errors.Is(err, ErrConfig)
 			ws.release()
 		}
 	}()

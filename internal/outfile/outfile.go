@@ -304,6 +304,10 @@ func TemporaryDir(path string) string {
 	return filepath.Dir(o.final)
 }
 
+// ScratchAdvice ends the text of an error of ScratchDir about a folder in memory: what to do, where TMPDIR is this
+// process's own.
+const ScratchAdvice = ": let TMPDIR name a folder there"
+
 // ScratchDir is where large temporary files belong: what TMPDIR names, or else the first of /var/tmp and /tmp that is
 // on a disk. A folder in memory is refused, because what is written there would take what it is to save.
 func ScratchDir() (string, error) {
@@ -319,8 +323,7 @@ func ScratchDir() (string, error) {
 		case err != nil:
 			err = Error(dir, err)
 		case fs.Type == unix.TMPFS_MAGIC || fs.Type == unix.RAMFS_MAGIC:
-			err = fmt.Errorf("%s: found a file system in memory, want one on a disk: let TMPDIR name a folder there",
-				dir)
+			err = fmt.Errorf("%s: found a file system in memory, want one on a disk%s", dir, ScratchAdvice)
 		default:
 			return dir, nil
 		}

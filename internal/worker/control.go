@@ -383,7 +383,9 @@ type Failed struct {
 	Error string
 	Peer  bool // a peer closed its lanes: look for the cause there
 	Wrong bool // what was asked for can't be done: a handler can't be saved, a saved state can't be loaded
-	File  bool // a temporary file of the worker can't be written: nothing is wrong with what it simulates
+	// a temporary file of the worker can't be written: nothing is wrong with what it simulates; with Wrong: it can't
+	// even be made, since the folder for such files takes none
+	File bool
 }
 
 // Tuning holds the knobs that change speed and never results.

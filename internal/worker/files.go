@@ -68,8 +68,15 @@ func (e *fileError) Error() string {
 // Unwrap gives the cause.
 func (e *fileError) Unwrap() error { return e.err }
 
-// isFileError reports whether err is about a temporary file that can't be written.
+// placeError is about a folder that takes no temporary files.
+type placeError struct{ error }
+
+// Unwrap gives the cause.
+func (e *placeError) Unwrap() error { return e.error }
+
+// isFileError reports whether err is about a temporary file that can't be written, or made.
 func isFileError(err error) bool {
 	var file *fileError
-	return errors.As(err, &file)
+	var place *placeError
+	return errors.As(err, &file) || errors.As(err, &place)
 }

@@ -31,16 +31,20 @@ func openScratch(setup *Setup) (*scratch, error) {
 	}
 	dir, err := outfile.ScratchDir()
 	if err != nil {
-		return nil, &wrongError{fmt.Errorf("worker: a file for nodes that leave memory: %w", err)}
+		return nil, noScratch(err)
 	}
 	s := &scratch{dir: dir}
 	if s.file, err = outfile.Temporary(dir); err != nil {
-		return nil, &wrongError{fmt.Errorf("worker: a file for nodes that leave memory: %w", outfile.Error(dir, err))}
+		return nil, noScratch(outfile.Error(dir, err))
 	}
 	if !setup.OneProcess && os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(CollectPercent)
 	}
 	return s, nil
+}
+
+func noScratch(err error) error {
+	return &wrongError{fmt.Errorf("worker: a file for nodes that leave memory: %w", &placeError{err})}
 }
 
 // WriteAt implements node.StateFile.
