@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/disco-sim/disco/internal/checkpoint/checkpointtest"
 	"github.com/disco-sim/disco/internal/child/childtest"
 	"github.com/disco-sim/disco/internal/launch/launchtest"
 )
@@ -45,6 +46,7 @@ func TestNoFolderForTemporaryFiles(t *testing.T) {
 	}
 	const (
 		scratch = "worker: a file for nodes that leave memory: "
+		file    = "relay: a temporary file for a worker's trace, profile or checkpoints: "
 		missing = " can't be written: no such file or directory"
 		advice  = ": let TMPDIR of its agent name another folder"
 	)
@@ -57,6 +59,12 @@ func TestNoFolderForTemporaryFiles(t *testing.T) {
 			scratch + inMemory + ": found a file system in memory, want one on a disk"},
 		"resident, gone": {gone, func(c *Config) { c.Tuning.Resident = 1 },
 			scratch + gone + missing},
+		"trace": {gone, func(c *Config) { c.Trace = filepath.Join(dir, "trace") },
+			file + gone + missing},
+		"profile": {gone, func(c *Config) { c.Profiles = dir }, file + gone + missing},
+		"checkpoints": {gone, func(c *Config) {
+			c.Checkpoint = &Checkpoint{Repo: newRepo(t, *c, checkpointtest.NewMem()), Every: 2, Keep: 1}
+		}, file + gone + missing},
 	} {
 		if c.tmp == "" {
 			continue

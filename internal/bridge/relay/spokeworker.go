@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/disco-sim/disco/internal/child"
 	"github.com/disco-sim/disco/internal/outfile"
@@ -56,6 +57,7 @@ func (s *spokeSet) start(b *child.StartBody) {
 	s.sp.mu.Unlock()
 	spec, err := w.open(b)
 	if err != nil {
+		w.unmade(err)
 		close(w.passed)
 		w.exit(workerproc.Exit{Text: err.Error()}, nil)
 		return
@@ -83,12 +85,12 @@ func (w *spokeWorker) open(b *child.StartBody) (spec child.Spec, err error) {
 		if !f.wanted {
 			continue
 		}
-		if *f.to, err = outfile.Temporary(os.TempDir()); err == nil {
+		if *f.to, err = temporary(); err == nil {
 			w.files[f.which], err = outfile.Reopen(*f.to)
 		}
 		if err != nil {
 			spec.Close()
-			return spec, fmt.Errorf("relay: a temporary file for its trace, profile or checkpoints: %w", err)
+			return spec, fmt.Errorf("relay: a temporary file for a worker's trace, profile or checkpoints: %w", err)
 		}
 	}
 	spec.Restore, w.files[fileRestore] = w.files[fileRestore], nil
@@ -96,6 +98,31 @@ func (w *spokeWorker) open(b *child.StartBody) (spec child.Spec, err error) {
 		spec.Close()
 	}
 	return spec, err
+}
+
+// placeError is about a folder that takes no temporary files.
+type placeError struct{ error }
+
+// Unwrap gives the cause.
+func (e *placeError) Unwrap() error { return e.error }
+
+// temporary opens a temporary file. That this process may open no more files is no fault of the folder.
+func temporary() (*os.File, error) {
+	dir := os.TempDir()
+	f, err := outfile.Temporary(dir)
+	if err != nil && !errors.Is(err, syscall.EMFILE) && !errors.Is(err, syscall.ENFILE) {
+		err = &placeError{outfile.Error(dir, err)}
+	}
+	return f, err
+}
+
+// unmade says in the worker's place, which is never started, that there is no folder for its files: as a worker says
+// that its own files can't be made.
+func (w *spokeWorker) unmade(err error) {
+	if place := (*placeError)(nil); errors.As(err, &place) {
+		_ = worker.WriteMessage(flowWriter{w}, &worker.Message{Type: worker.TypeFailed, // an error: the set is over
+			Failed: &worker.Failed{Error: err.Error(), Wrong: true, File: true}})
+	}
 }
 
 // free closes what open has made. The site has closed the set.

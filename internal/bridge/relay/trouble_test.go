@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -377,6 +378,40 @@ func TestStreamsThatEnd(t *testing.T) {
 	_ = ours.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
 	if m, err := worker.ReadMessage(ours); err == nil {
 		t.Errorf("%v is passed on, though what it is about isn't in the file", m.Type)
+	}
+}
+
+// A machine whose folder for temporary files is gone says so in the place of a worker, which it doesn't start, and
+// goes on with the others.
+func TestNoFolder(t *testing.T) {
+	gone := filepath.Join(t.TempDir(), "gone")
+	r := newRig(t, 1, nil)
+	defer r.close()
+	s := r.newSet(0, 1, 0, 0)
+	defer s.close()
+	t.Setenv("TMPDIR", gone)
+	theirs, trace := s.file() // in a folder of the test
+	s.trace[0] = trace
+	ours, control, err := workerproc.ControlStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.ours[0] = ours
+	s.ws.Start(0, child.Spec{Control: control, Trace: theirs})
+	_ = ours.SetReadDeadline(time.Now().Add(testTimeout))
+	got, err := worker.ReadMessage(ours)
+	want := worker.Failed{Wrong: true, File: true, Error: "relay: a temporary file for a worker's trace, profile or " +
+		"checkpoints: " + gone + " can't be written: no such file or directory"}
+	if err != nil || got.Failed == nil || *got.Failed != want {
+		t.Errorf("found %+v, %v, want %+v", got, err, want)
+	}
+	if exit := r.to.awaitExit(0, 0); exit.OK || exit.Lost || exit.Text != want.Error {
+		t.Errorf("%+v", exit)
+	}
+	s.start(1, false)
+	s.ask(1, &worker.Message{Type: worker.TypePrepare, Prepare: &worker.Prepare{}}, worker.TypeReady)
+	if f := r.sites[0].fake(0, 0); f != nil || r.to.ends() {
+		t.Errorf("the worker was started: %v, or the run has ended", f)
 	}
 }
 
