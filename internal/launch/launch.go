@@ -82,7 +82,7 @@ type Launch struct {
 	memory    *memory
 	store     *store    // nil: no checkpoints are made or read
 	wentOn    time.Time // when the first replication began to be simulated; set behind Run
-	refused   bool      // the run was wrongly asked for, and has simulated nothing: profiles are of no use
+	refused   bool      // the run was wrongly asked for, and has simulated nothing: nothing of it is kept
 
 	machinesText []string // what was chosen, and why, line by line
 	// input for other processes; nil before Run and where there are none

@@ -61,6 +61,9 @@ func TestNoFolderForTemporaryFiles(t *testing.T) {
 			scratch + gone + missing},
 		"trace": {gone, func(c *Config) { c.Trace = filepath.Join(dir, "trace") },
 			file + gone + missing},
+		"journal": {gone, func(c *Config) {
+			c.Trace, c.Journal = filepath.Join(dir, "trace"), &Journal{Node: "n0"}
+		}, file + gone + missing},
 		"profile": {gone, func(c *Config) { c.Profiles = dir }, file + gone + missing},
 		"checkpoints": {gone, func(c *Config) {
 			c.Checkpoint = &Checkpoint{Repo: newRepo(t, *c, checkpointtest.NewMem()), Every: 2, Keep: 1}

@@ -131,7 +131,8 @@ func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 		failed = l.damagedBegin(ctx, failed)
 	}
 	if failed != nil && !delivered(failed) {
-		if err := l.writeUnfinished(ctx, sets, schedule.available(), isFileError(failed)); err != nil {
+		if err := l.writeUnfinished(ctx, sets, schedule.available(),
+			l.refused || isFileError(failed)); err != nil {
 			failed = errors.Join(failed, err)
 		}
 		return nil, l.usedUp(nil, errors.Join(failed, written))
@@ -287,10 +288,10 @@ func tracesOf(results []*result) []tracefile.Replication {
 }
 
 // writeUnfinished writes the journal of a node of a run that has failed, up to the failure. The workers have ended.
-// Other traces aren't written: what is missing of them isn't the end alone. Nor is that of a run that has failed
-// because it couldn't write it (full).
-func (l *Launch) writeUnfinished(ctx context.Context, sets []*workerSet, results []*result, full bool) error {
-	if l.cfg.Journal == nil || l.cfg.Journal.Node == "" || l.cfg.Trace == "" || ctx.Err() != nil || full {
+// Other traces aren't written: what is missing of them isn't the end alone. Nor is that of a run that was refused, or
+// has failed because it couldn't write it (none).
+func (l *Launch) writeUnfinished(ctx context.Context, sets []*workerSet, results []*result, none bool) error {
+	if l.cfg.Journal == nil || l.cfg.Journal.Node == "" || l.cfg.Trace == "" || ctx.Err() != nil || none {
 		return nil
 	}
 	traces := tracesOf(results)
