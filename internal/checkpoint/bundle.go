@@ -20,30 +20,48 @@ import (
 func (r *Repo) Bundle(ctx context.Context, m *Manifest, w io.Writer, chunks []Chunk) error {
 	out := bufio.NewWriterSize(w, packReadBytes)
 	var row []byte
-	for i := range chunks {
-		c := chunks[i]
-		frame, err := r.frameOf(ctx, m, &c)
+	for len(chunks) > 0 {
+		n, size := adjacent(chunks)
+		frames, err := r.framesOf(ctx, m, &chunks[0], size)
 		if err != nil {
 			return err
 		}
-		if int64(len(frame)) != c.Size {
-			return &DamagedError{Where: r.String(), Name: c.Pack.name(), Chunk: &c,
-				Err: fmt.Errorf("found %d bytes, want %d: the file was cut short", len(frame), c.Size)}
+		for _, c := range chunks[:n] {
+			frame := frames[:min(c.Size, int64(len(frames)))]
+			if frames = frames[len(frame):]; int64(len(frame)) != c.Size {
+				return &DamagedError{Where: r.String(), Name: c.Pack.name(), Chunk: &c,
+					Err: fmt.Errorf("found %d bytes, want %d: the file was cut short", len(frame), c.Size)}
+			}
+			c.At = 0
+			row = appendRow(row[:0], &c, 0)
+			_, err = out.Write(row)
+			if err == nil {
+				_, err = out.Write(frame)
+			}
+			if err != nil {
+				return fmt.Errorf("checkpoint: %w", err)
+			}
 		}
-		c.At = 0
-		row = appendRow(row[:0], &c, 0)
-		_, err = out.Write(row)
-		if err == nil {
-			_, err = out.Write(frame)
-		}
-		if err != nil {
-			return fmt.Errorf("checkpoint: %w", err)
-		}
+		chunks = chunks[n:]
 	}
 	if err := out.Flush(); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	return nil
+}
+
+// adjacent is how many of the chunks are read together, and their bytes: those that lie side by side in one pack, up
+// to packReadBytes. The chunks of a large run have some thousand bytes each, and each reading opens a file, or asks an
+// object store.
+func adjacent(chunks []Chunk) (n int, size int64) {
+	for i := range chunks {
+		c := &chunks[i]
+		if i > 0 && (c.Pack != chunks[0].Pack || c.At != chunks[0].At+size || size+c.Size > packReadBytes) {
+			break
+		}
+		n, size = n+1, size+c.Size
+	}
+	return n, size
 }
 
 // RowBytes is how many bytes stand in front of a chunk's frame in a bundle.
@@ -112,15 +130,14 @@ func ParseBundled(row *[RowBytes]byte, nodes int64) (Chunk, error) {
 }
 
 // ReadBundle calls yield for each chunk of a bundle of a run with so many nodes, with its bytes, verified. They end
-// with the call. The next chunk is read meanwhile, and verified if yield takes long enough: else it is verified here,
-// so that both sides have as much to do. It takes the memory of two chunks and one frame. from isn't read any more when
-// it returns.
+// with the call. The next ones are read meanwhile, and verified if yield takes long enough: else they are verified
+// here, so that both sides have as much to do. It takes the memory of two batches and one frame. from isn't read any
+// more when it returns.
 func ReadBundle(from io.Reader, nodes int64, yield func(c Chunk, data []byte) error) error {
 	r := bundleReader{in: bufio.NewReaderSize(from, packReadBytes), nodes: nodes, stop: make(chan struct{})}
-	empty, read := make(chan []byte, bundleAhead), make(chan bundled)
-	for range bundleAhead {
-		empty <- nil
-	}
+	empty, read := make(chan *batch, 2), make(chan *batch) // one is read, and one with yield
+	empty <- &batch{}
+	empty <- &batch{}
 	var reader sync.WaitGroup
 	reader.Go(func() { r.readAll(empty, read) })
 	defer reader.Wait()
@@ -128,37 +145,55 @@ func ReadBundle(from io.Reader, nodes int64, yield func(c Chunk, data []byte) er
 	for {
 		b := <-read // one with an error is the last
 		b.verify()
+		for i := range b.chunks[:b.count] {
+			if err := yield(b.chunks[i].chunk, b.chunks[i].data); err != nil {
+				return err
+			}
+		}
 		if errors.Is(b.err, errBundleEnd) {
 			return nil
 		}
 		if b.err != nil {
 			return b.err
 		}
-		if err := yield(b.chunk, b.data); err != nil {
-			return err
-		}
-		empty <- b.data // of bundleAhead, so there is room
+		empty <- b // there are two, so there is room
 	}
 }
 
-// bundleAhead is how many chunks of a bundle have memory: one is read, and one with yield.
-const bundleAhead = 2
+// batchBytes is how many bytes of chunks go from one goroutine to the other together: those of large runs have some
+// thousand bytes each.
+const batchBytes = 1 << 20
 
 // errBundleEnd: there is no further chunk.
 var errBundleEnd = errors.New("the end of the bundle")
 
-// bundled is a chunk that was read, or why there is none.
-type bundled struct {
-	chunk    Chunk
-	data     []byte
+// batch is chunks that were read together, and why there are no more; nil: there may be.
+type batch struct {
+	chunks   []bundled // of which the others are memory of batches before
+	count    int
 	err      error
 	verified bool
 }
 
-// verify compares its bytes with its digest, unless that has been done.
-func (b *bundled) verify() {
-	if b.err == nil && !b.verified {
-		b.err, b.verified = wrapBundled(&b.chunk, b.chunk.verify(b.data)), true
+// bundled is a chunk that was read.
+type bundled struct {
+	chunk Chunk
+	data  []byte
+}
+
+// verify compares chunks with their digests, unless that has been done. Those in front of the first one that differs
+// are left.
+func (b *batch) verify() {
+	if b.verified {
+		return
+	}
+	b.verified = true
+	for i := range b.chunks[:b.count] {
+		c := &b.chunks[i]
+		if err := c.chunk.verify(c.data); err != nil {
+			b.count, b.err = i, wrapBundled(&c.chunk, err)
+			return
+		}
 	}
 }
 
@@ -172,30 +207,47 @@ type bundleReader struct {
 	count int // owned by readAll
 }
 
-// readAll reads chunks into empty memory until the first error, or stop.
-func (r *bundleReader) readAll(empty <-chan []byte, to chan<- bundled) {
+// readAll reads chunks into empty batches until the first error, or stop.
+func (r *bundleReader) readAll(empty <-chan *batch, to chan<- *batch) {
 	for {
-		var b bundled
+		var b *batch
 		select {
-		case b.data = <-empty:
+		case b = <-empty:
 		case <-r.stop:
 			return
 		}
-		b.chunk, b.data, b.err = r.next(b.data)
-		r.count++
+		r.fill(b)
+		last := b.err != nil
 		select {
 		case to <- b: // somebody waits for it
 		default:
 			b.verify()
+			last = b.err != nil
 			select {
 			case to <- b:
 			case <-r.stop:
 				return
 			}
 		}
-		if b.err != nil {
+		if last {
 			return
 		}
+	}
+}
+
+// fill reads the next batch.
+func (r *bundleReader) fill(b *batch) {
+	b.count, b.err, b.verified = 0, nil, false
+	for size := 0; size < batchBytes; b.count++ {
+		if b.count == len(b.chunks) {
+			b.chunks = append(b.chunks, bundled{})
+		}
+		c := &b.chunks[b.count]
+		if c.chunk, c.data, b.err = r.next(c.data); b.err != nil {
+			return
+		}
+		r.count++
+		size += len(c.data)
 	}
 }
 

@@ -266,7 +266,12 @@ func (r *Repo) Read(ctx context.Context, m *Manifest, c Chunk, buf []byte) ([]by
 
 // frameOf reads the frame of a chunk, as far as it is there, into memory that the next call uses again.
 func (r *Repo) frameOf(ctx context.Context, m *Manifest, c *Chunk) ([]byte, error) {
-	frame, err := r.blobs.Get(ctx, c.Pack.name(), c.At, c.Size, r.frame)
+	return r.framesOf(ctx, m, c, c.Size)
+}
+
+// framesOf is frameOf for so many bytes, also of those behind it in the pack.
+func (r *Repo) framesOf(ctx context.Context, m *Manifest, c *Chunk, size int64) ([]byte, error) {
+	frame, err := r.blobs.Get(ctx, c.Pack.name(), c.At, size, r.frame)
 	if missing(err) {
 		return nil, r.lost(ctx, m, &DamagedError{Where: r.String(), Name: c.Pack.name(), Chunk: c,
 			Err: errors.New("found no such file, want a pack")})

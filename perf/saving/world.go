@@ -168,22 +168,22 @@ func (w *world) decodePending(t *watch) (int, error) {
 	})
 }
 
-// chunkBytes is what a chunk has, about, as those of a worker.
-const chunkBytes = 4 << 20
-
-// chunks calls yield for pieces of what is saved.
+// chunks calls yield for pieces of what is saved, as a worker's of all nodes are: each group of nodes has its own.
 func (w *world) chunks(yield func(c checkpoint.Chunk, data []byte) error) error {
+	nodes := w.plan.NumNodes()
+	group := int(checkpoint.GroupNodes(int64(nodes)))
 	for _, p := range []struct {
 		kind checkpoint.Kind
 		data []byte
 	}{{checkpoint.Nodes, w.nodes}, {checkpoint.Pending, w.pending}} {
-		from := 0
+		from, node := 0, 0 // each node has one record
 		for at := 0; at < len(p.data); {
 			at += recordBytes(p.data[at:])
-			if at-from < chunkBytes && at < len(p.data) {
+			if node++; node%group != 0 && at < len(p.data) {
 				continue
 			}
-			c := checkpoint.Chunk{Kind: p.kind, Nodes: uint32(w.plan.NumNodes())}
+			first := (node - 1) / group * group
+			c := checkpoint.Chunk{Kind: p.kind, First: uint32(first), Nodes: uint32(min(group, nodes-first))}
 			if err := yield(c, p.data[from:at]); err != nil {
 				return err
 			}
