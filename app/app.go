@@ -135,6 +135,7 @@ type program struct {
 	further  []Command
 	raw      io.Writer // standard output as it is
 	noKinds  bool      // there is nothing to run, only further commands
+	progress string    // --progress, where the command has it and order has read it
 }
 
 // output keeps the first error of its writer, so that callers need not check every line. Any goroutine may use it: the

@@ -5,11 +5,13 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"regexp"
 	"slices"
 
 	"github.com/disco-sim/disco/internal/checkpoint"
 	"github.com/disco-sim/disco/internal/checkpoint/blobproc"
+	"github.com/disco-sim/disco/internal/launch"
 	"github.com/disco-sim/disco/internal/workerproc"
 )
 
@@ -52,8 +54,10 @@ func (p *program) openBlobs(ctx context.Context, address string) (b checkpoint.B
 	if err != nil {
 		return nil, nil, usage("%s: %v", address, err)
 	}
+	reached := p.waits("reaching " + address)
 	remote, err := blobproc.Start(ctx, blobproc.Config{Executable: executable, Address: address,
 		Owner: blobproc.Owner(), Log: workerproc.NewLineWriter(p.stderr)})
+	reached()
 	var refused *blobproc.RefusedError
 	switch {
 	case errors.As(err, &refused), err != nil && ctx.Err() == nil:
@@ -65,4 +69,21 @@ func (p *program) openBlobs(ctx context.Context, address string) (b checkpoint.B
 		remote.Close()
 		return nil
 	}, nil
+}
+
+// waits says what is waited for where that takes long, while no run has the screen, until over is called.
+func (p *program) waits(what string) (over func()) {
+	if p.terminal == nil {
+		return func() {} // of a test
+	}
+	screen := newScreen(p.terminal, p.name)
+	screen.show(p.progress, &launch.Config{})
+	screen.doing(what)
+	return screen.watch()
+}
+
+// giveBack has a place that is left be written by others.
+func (p *program) giveBack(r *checkpoint.Repo) error {
+	defer p.waits(fmt.Sprintf("giving the lock of %v back", r))()
+	return r.Close()
 }

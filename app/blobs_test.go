@@ -5,12 +5,14 @@ package app
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/disco-sim/disco/internal/checkpoint"
 	"github.com/disco-sim/disco/internal/checkpoint/blobproc"
 	"github.com/disco-sim/disco/internal/checkpoint/checkpointtest"
 	"github.com/disco-sim/disco/internal/checkpoint/s3"
@@ -20,6 +22,19 @@ import (
 type memPlace struct{ *checkpointtest.Mem }
 
 func (memPlace) Close() {}
+
+// slowPlace takes its time to be reached, and to give a lock back.
+type slowPlace struct{ memPlace }
+
+const slowPlaceTakes = 500 * time.Millisecond
+
+func (p slowPlace) Lock(ctx context.Context) (func() error, error) {
+	unlock, err := p.memPlace.Lock(ctx)
+	return func() error {
+		time.Sleep(slowPlaceTakes)
+		return unlock()
+	}, err
+}
 
 // serverAddress is how addresses begin of what is at a server of an object store, which a test has started.
 const serverAddress = "s3://checkpoints/"
@@ -34,6 +49,10 @@ func serveBlobs() {
 			if strings.HasPrefix(address, serverAddress) {
 				return s3.Open(ctx, address, s3.Config{Getenv: os.Getenv, Owner: owner, Quiet: quiet,
 					FreeAfter: freeAfter})
+			}
+			if address == "s3://bucket/slow" {
+				time.Sleep(slowPlaceTakes)
+				return slowPlace{memPlace{checkpointtest.NewMem()}}, nil
 			}
 			if address != "s3://bucket/x" {
 				return nil, errors.New(address + ": want another one, " + owner)
@@ -76,6 +95,39 @@ func TestOpenBlobsBeside(t *testing.T) {
 	p.further[0].Program = ""
 	if _, _, err := p.openBlobs(ctx, "s3://bucket/x"); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, want the context's", err)
+	}
+}
+
+// What takes long with a store while there is no run is said: reaching it, and giving its lock back.
+func TestSlowBlobs(t *testing.T) {
+	defer func(was time.Duration) { slow = was }(slow)
+	slow = 20 * time.Millisecond
+	for form, want := range map[string][2]string{
+		progressLine: {"disco-run: reaching s3://bucket/slow …\n", "disco-run: giving the lock of mem back …\n"},
+		progressJSON: {`{"event":"doing","text":"reaching s3://bucket/slow"}` + "\n",
+			`{"event":"doing","text":"giving the lock of mem back"}` + "\n"},
+		progressOff: {},
+	} {
+		var told strings.Builder
+		p := &program{name: "disco-run", stderr: io.Discard, terminal: newOutlet(&told), progress: form,
+			further: []Command{{Name: blobproc.Command}}}
+		s := &saving{address: "s3://bucket/slow"}
+		end, err := s.open(t.Context(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if told.String() != want[0] {
+			t.Errorf("%s: found %q, want %q", form, told.String(), want[0])
+		}
+		told.Reset()
+		s.repo, err = checkpoint.Create(t.Context(), s.blobs, checkpoint.Run{Disco: "test", Kind: "k",
+			Text: []byte("k"), Replications: 1, Horizon: 10, Nodes: 1, Simprocs: 1, GroupNodes: 1})
+		if err := errors.Join(err, end()); err != nil {
+			t.Fatal(err)
+		}
+		if told.String() != want[1] {
+			t.Errorf("%s: found %q, want %q", form, told.String(), want[1])
+		}
 	}
 }
 

@@ -114,7 +114,7 @@ func (p *program) writeStore(ctx context.Context, address string, do func(*check
 		if err := r.Lock(ctx); err != nil {
 			return err
 		}
-		return errors.Join(do(r), r.Close())
+		return errors.Join(do(r), p.giveBack(r))
 	})
 }
 

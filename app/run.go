@@ -482,6 +482,7 @@ func (p *program) order(c *cli.Context, file, resumes string) (*order, error) {
 	}
 	o.config.Only = v.only(o.config.Replications)
 	o.tables, o.progress = v.names("tables"), v.word("progress", progressLine, progressJSON, progressOff)
+	p.progress = o.progress
 	o.config.Files, o.config.Series = p.files(c, &o.config), o.out != "" || o.report != "" || o.web != ""
 	if c.Bool("records") {
 		o.records = &records{}

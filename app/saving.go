@@ -208,7 +208,7 @@ func (s *saving) open(ctx context.Context, p *program) (end func() error, err er
 		if s.repo == nil {
 			return leave()
 		}
-		if err := errors.Join(s.repo.Close(), leave()); err != nil {
+		if err := errors.Join(p.giveBack(s.repo), leave()); err != nil {
 			return awayError{err}
 		}
 		return nil

@@ -24,7 +24,7 @@ import (
 // that; a holder that couldn't renew it for two thirds writes nothing.
 const (
 	freeAfter = 60 * time.Second
-	unlockMax = 10 * time.Second // for giving it back: else it ends by its age
+	unlockMax = 5 * time.Second // for giving it back: else it ends by its age
 )
 
 func (s *Store) renewEvery() time.Duration { return s.freeAfter / 3 }
