@@ -107,11 +107,19 @@ func (ws *workerSet) restore(ctx context.Context, r int, p *worker.Prepare) erro
 		if err := f.Truncate(0); err != nil {
 			return fmt.Errorf("launch: temporary file for a checkpoint: %w", err)
 		}
+		slices.SortStableFunc(all[w], compareByPlace)
 		if err := repo.Bundle(ctx, k.base, io.NewOffsetWriter(f, 0), all[w]); err != nil {
 			return fmt.Errorf("launch: %w", err)
 		}
 	}
 	return nil
+}
+
+// compareByPlace orders chunks as they are loaded, states first, and those of a kind as they lie in packs: where nodes
+// of several workers alternate, so do their chunks in a manifest, and each would be read by itself.
+func compareByPlace(a, b checkpoint.Chunk) int {
+	return cmp.Or(cmp.Compare(a.Kind, b.Kind), bytes.Compare(a.Pack.Digest[:], b.Pack.Digest[:]),
+		cmp.Compare(a.At, b.At))
 }
 
 // hostsAny reports whether worker w hosts a node of a chunk's group.
