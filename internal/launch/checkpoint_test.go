@@ -247,6 +247,25 @@ func TestWorseIsSaid(t *testing.T) {
 	}
 }
 
+// Where a checkpoint can't be written it is said which one there is.
+func TestWhichCheckpointStays(t *testing.T) {
+	base, last := &checkpoint.Manifest{Epoch: 3}, &written{epoch: 5}
+	for _, c := range []struct {
+		k       checkpointing
+		damaged bool
+		want    string
+	}{
+		{checkpointing{}, false, "there is none of this replication yet"},
+		{checkpointing{base: base}, false, "the one at 3 s, with which the replication began, stays"},
+		{checkpointing{base: base, last: last}, false, "the one at 5 s stays"},
+		{checkpointing{base: base}, true, "`checkpoints verify` says which are whole"},
+	} {
+		if got := c.k.stays(c.damaged); got != c.want {
+			t.Errorf("found %q, want %q", got, c.want)
+		}
+	}
+}
+
 // A store that is full costs a checkpoint, not the run.
 func TestCheckpointsThatFail(t *testing.T) {
 	var remarks bytes.Buffer

@@ -80,8 +80,8 @@ func (v *saving) add(from int, p *worker.Stored) error {
 	return nil
 }
 
-// checkpointChunksMax bounds the chunks of a worker: 4,096 groups of nodes of some 16 MiB each fill hundreds of
-// terabytes.
+// checkpointChunksMax bounds the chunks of a worker: of 4 MiB each they have 4 TiB, and each of 4,096 groups of nodes
+// may have 256 of them.
 const checkpointChunksMax = 1 << 20
 
 // failed is why a worker's part isn't there.
@@ -384,13 +384,24 @@ func (ws *workerSet) takeCommitted(last bool) error {
 	case !first: // a store that is full stays so for long: the report has how many weren't written
 	case v.written != nil:
 		ws.launch.note(fmt.Sprintf("the checkpoint at %v s is there, but: %v", v.epoch, v.err))
-	case k.last != nil:
-		ws.launch.note(fmt.Sprintf("the checkpoint at %v s couldn't be written: %v; the one at %v s stays, and the "+
-			"run goes on", v.epoch, v.err, k.last.epoch))
 	default:
-		ws.launch.note(fmt.Sprintf("the checkpoint at %v s couldn't be written: %v; the run goes on", v.epoch, v.err))
+		ws.launch.note(fmt.Sprintf("the checkpoint at %v s couldn't be written: %v; %s, and the run goes on", v.epoch,
+			v.err, k.stays(damaged != nil)))
 	}
 	return nil
+}
+
+// stays says what there is behind a checkpoint that couldn't be written; damaged: the one before it isn't whole.
+func (k *checkpointing) stays(damaged bool) string {
+	switch {
+	case damaged:
+		return "`checkpoints verify` says which are whole"
+	case k.last != nil:
+		return fmt.Sprintf("the one at %v s stays", k.last.epoch)
+	case k.base != nil:
+		return fmt.Sprintf("the one at %v s, with which the replication began, stays", k.base.Epoch)
+	}
+	return "there is none of this replication yet"
 }
 
 // endCheckpoints waits for the newest checkpoint of a replication that has ended, and saves its end.
