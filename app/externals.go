@@ -56,7 +56,8 @@ func (x *externals) open(o *order, remarks io.Writer) (end func() error, err err
 		return nil, usage("--external-from: %v", err)
 	}
 	if cut {
-		fmt.Fprintf(remarks, "%s: the last answer wasn't written to its end, and is left out\n", x.from)
+		fmt.Fprintf(remarks, "%s: it doesn't end with a whole answer: what is behind the last whole one, an answer "+
+			"that wasn't written to its end or bytes that are none, is left out\n", x.from)
 	}
 	return o.config.Answers.Close, nil
 }

@@ -78,6 +78,9 @@ func (r *movesRow) lines() (lines []string) {
 		return []string{"no nodes moved: all are where --placement has put them, or have links to other workers that " +
 			"are shorter than those on cycles"}
 	}
+	if len(r.Rounds) == 0 && r.Looks == 0 {
+		return []string{"no nodes moved: the run gave no reason to look whether that is worth it"}
+	}
 	if len(r.Rounds) == 0 {
 		return []string{fmt.Sprintf("no nodes moved: none of %s was worth it", tables.Plural(r.Looks, "look"))}
 	}
