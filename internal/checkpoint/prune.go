@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 )
 
 const damagesMax = 10 // that Verify lists of a checkpoint
@@ -39,8 +38,9 @@ func (r *Repo) VerifyPoints(ctx context.Context, points []Point,
 		}
 		var damage error
 		if err == nil {
-			damage, err = r.verify(ctx, m, whole)
-			damage = errors.Join(damage, r.resized(m, packs, damage))
+			var list []error
+			list, err = r.verify(ctx, m, whole)
+			damage = errors.Join(append(list, r.resized(m, packs, list)...)...)
 		}
 		var other *OtherRunError
 		var pruned *PrunedError
@@ -61,16 +61,15 @@ func (r *Repo) VerifyPoints(ctx context.Context, points []Point,
 
 // Whole reads all of a checkpoint; nil where it is as it was written. What is damaged is a *DamagedError.
 func (r *Repo) Whole(ctx context.Context, m *Manifest) error {
-	damage, err := r.verify(ctx, m, map[Chunk]bool{})
-	return errors.Join(damage, err)
+	damages, err := r.verify(ctx, m, map[Chunk]bool{})
+	return errors.Join(append(damages, err)...)
 }
 
 // errEnough ends the list of what is damaged.
 var errEnough = errors.New("checkpoint: enough is damaged")
 
 // verify reads the chunks of a checkpoint.
-func (r *Repo) verify(ctx context.Context, m *Manifest, whole map[Chunk]bool) (damage, err error) {
-	var list []error
+func (r *Repo) verify(ctx context.Context, m *Manifest, whole map[Chunk]bool) (list []error, err error) {
 	var buf []byte
 	err = r.Chunks(ctx, m, func(c Chunk) error {
 		if whole[c] {
@@ -92,21 +91,23 @@ func (r *Repo) verify(ctx context.Context, m *Manifest, whole map[Chunk]bool) (d
 	if errors.Is(err, errEnough) {
 		list, err = append(list, fmt.Errorf("and more of %v", m.Point())), nil
 	}
-	return errors.Join(list...), err
+	return list, err
 }
 
-// resized says which packs of a checkpoint have another size than it says, but for those that damage tells of.
-func (r *Repo) resized(m *Manifest, packs map[string]int64, damage error) error {
-	var list []error
+// resized says which packs of a checkpoint have another size than it says, but for those of which something is known to
+// be damaged, and those that are missed when they are read.
+func (r *Repo) resized(m *Manifest, packs map[string]int64, damages []error) (list []error) {
 	for _, pack := range m.Packs {
-		size, ok := packs[pack.name()]
-		where := r.String() + "/" + pack.name()
-		if !ok || size == pack.Bytes || damage != nil && strings.Contains(damage.Error(), where) {
-			continue // one that isn't there is missed when it is read
+		size, there := packs[pack.name()]
+		if !there || size == pack.Bytes || slices.ContainsFunc(damages, func(err error) bool {
+			var d *DamagedError
+			return errors.As(err, &d) && d.Name == pack.name()
+		}) {
+			continue
 		}
 		list = append(list, r.sizeError(pack, size))
 	}
-	return errors.Join(list...)
+	return list
 }
 
 // sizeError is about a pack that has another size than it should.

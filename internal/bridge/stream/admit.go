@@ -160,8 +160,7 @@ func (s *Security) Connect(ctx context.Context, address string, messageBytesMax 
 // endedEarly tells whether the other side has closed a connection without a word.
 func endedEarly(err error) bool {
 	var refused *RefusedError
-	return !errors.As(err, &refused) &&
-		(errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE))
+	return !errors.As(err, &refused) && isGone(err)
 }
 
 // connectOnce makes one connection. Its error is in words, unless the other side has closed it early.
@@ -320,7 +319,7 @@ func (s *Security) explainAgent(err error, address string) error {
 	switch {
 	case errors.As(err, &late) && late.Timeout():
 		return fmt.Errorf("machine %s says nothing: it isn't an agent of disco, or is stopped (%w)", address, err)
-	case !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE):
+	case !isGone(err):
 		err = fmt.Errorf("machine %s: %w", address, err)
 		if s.id != nil {
 			err = s.id.Explain(errors.Unwrap(err), address)

@@ -102,9 +102,14 @@ func (s *Security) client(c net.Conn, address string) (net.Conn, error) {
 	return t, t.Handshake() // its caller explains
 }
 
+// isGone tells whether an error is that the other side has closed a connection.
+func isGone(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
 // explain puts into words why a connection to an address came to nothing.
 func (s *Security) explain(err error, address string) error {
-	gone := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+	gone := isGone(err)
 	switch {
 	case gone && s.id != nil:
 		return fmt.Errorf("machine %s has closed the connection (%w): it isn't in this run now, or is too busy "+
