@@ -48,8 +48,8 @@ func (j *joiner) contact(from int, c *offer.Contact) {
 	}
 }
 
-// sendAway has the launcher know whether machines that take part are cut off, or silent, where that has changed. mu is
-// held.
+// sendAway reports to the launcher whether machines that take part are cut off, or silent, where that has changed. mu
+// is held.
 func (j *joiner) sendAway() {
 	if !j.known || j.closing {
 		return

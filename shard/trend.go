@@ -3,9 +3,9 @@
 package shard
 
 // Trend fills in State.Change. What State.Work says was sampled up to some time ago, and what moves now stays where it
-// is until the next time: where a hot spot wanders, moves that make loads equal as they were leave one worker with more
-// work for all of that time. So the share of all work that each worker has is taken to go on changing as it has since
-// the last time, through the time that Work is old and half of that until the next moves.
+// is until the next time. Where a hot spot wanders, one worker has more work for all of that time, if moves make equal
+// what loads were. So each worker's share of all work is expected to go on changing as fast as since the last time: for
+// as long as Work is old, and for half of the time until the next moves.
 //
 // It keeps the loads of the last time: each run needs one of its own.
 type Trend struct {

@@ -178,8 +178,8 @@ func (s *supervisor) checkStop(r *stopRequest) error {
 	return nil
 }
 
-// waitForMachines has a stop's limits of time stand still while this process is stopped, or machines are cut off or
-// silent: their workers can't answer, and others may wait for them. They come back, or their loss ends the run.
+// waitForMachines doesn't count the time in which this process is stopped, or machines are cut off or silent: their
+// workers can't answer, and others may wait for them. They come back, or their loss ends the run.
 func (s *supervisor) waitForMachines(r *stopRequest, now time.Time) {
 	r.began, r.progressed = workerproc.SinceResumed(r.began), workerproc.SinceResumed(r.progressed)
 	if s.away() && !r.looked.IsZero() {
